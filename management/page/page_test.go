@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/identity"
+	"github.com/quorate/quorate/broker/watch"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/management"
 )
@@ -189,6 +190,14 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%v: %d\n%s", form, code, body)
 		}
 	}
+	if minted, revoked := s.audited("worker", "token.mint"), s.audited("worker", "token.revoke"); minted != 1 || revoked != 1 {
+		t.Errorf("the refused user got %d tokens, of which %d were revoked", minted, revoked)
+	}
+	for _, form := range []url.Values{{"token": {strings.Repeat("x", 4000)}}, {"user": {strings.Repeat("x", 20_000)}}} {
+		if code, body, _ := x.post("/ui/login", form); code != http.StatusUnauthorized || !strings.Contains(body, `role="alert"`) {
+			t.Errorf("a login of %d bytes: %d\n%s", len(form.Encode()), code, body)
+		}
+	}
 	x = s.login("guest", "guest")
 	session := x.cookie("quorate_session")
 	for _, to := range []string{"https://example.org/", "//example.org/", "/ui/login", "javascript:alert(1)"} {
@@ -208,6 +217,16 @@ func TestLogin(t *testing.T) {
 	if code, _, _ := again.do(r); code != http.StatusSeeOther {
 		t.Errorf("a session that was ended still opens the page: %d", code)
 	}
+}
+
+// audited counts what a user has done.
+func (s site) audited(user, operation string) int {
+	s.t.Helper()
+	tail, err := s.b.Events.Tail(identity.WithIdentity(s.t.Context(), identity.Itself()), watch.Choice{User: user, Operation: operation}, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(tail.Events)
 }
 
 // cookie returns a cookie of the page.

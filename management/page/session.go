@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,6 +14,12 @@ import (
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/management/login"
 )
+
+// MaxLoginBytes bounds the forms of those who have not logged in, or are about to log out.
+const MaxLoginBytes = 16 << 10
+
+// maxSessionBytes bounds the token of a session: browsers drop larger cookies without a word.
+const maxSessionBytes = 3800
 
 // sessionCookie holds the token of a login. Any node takes it.
 const sessionCookie = "quorate_session"
@@ -83,54 +90,58 @@ func (s *site) outside(w http.ResponseWriter, r *http.Request) *visit {
 
 // logIn takes a user's password, or a token for users whom another system vouches for.
 func (s *site) logIn(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, MaxFormBytes)
-	token, lasts := r.PostFormValue("token"), login.SessionTime
+	r.Body = http.MaxBytesReader(w, r.Body, MaxLoginBytes)
+	token := r.PostFormValue("token")
 	var err error
-	if token == "" {
+	switch {
+	case token == "":
 		minted, failed := s.Guard.Begin(r, r.PostFormValue("user"), r.PostFormValue("password"))
 		token, err = minted.Text, failed
+	case len(token) > maxSessionBytes:
+		err = badForm("token", fmt.Sprintf("has %d bytes, and a browser keeps at most %d; use one with fewer claims", len(token), maxSessionBytes))
 	}
 	v := s.outside(w, r)
 	if v.token = token; err == nil {
 		err = v.identify()
 	}
 	if err != nil {
+		s.endSession(v) // of a user who may log in, but not see the page
 		v.token = ""
 		form := loginForm{Next: next(r), User: r.PostFormValue("user"), Error: err.Error()}
 		s.render(w, v, http.StatusUnauthorized, "login.html", "Log in", form)
 		return
 	}
-	setCookie(w, r, sessionCookie, token, lasts)
+	setCookie(w, r, sessionCookie, token, login.SessionTime)
 	http.Redirect(w, r, next(r), http.StatusSeeOther) //nolint:gosec // next is a page of this site
 }
 
 // logOut ends the session's token, so that a copy of the cookie is of no use.
 func (s *site) logOut(w http.ResponseWriter, r *http.Request) {
 	v := &visit{Request: r, site: s, w: w, token: sessionOf(r)}
-	r.Body = http.MaxBytesReader(w, r.Body, MaxFormBytes)
+	r.Body = http.MaxBytesReader(w, r.Body, MaxLoginBytes)
 	if !v.genuine() {
 		s.refuse(v, errNotGenuine)
 		return
 	}
 	setCookie(w, r, sessionCookie, "", 0)
-	if err := s.endSession(v); err != nil {
-		s.Logger.Debug("a session's token could not be revoked", "error", err)
-	}
+	s.endSession(v)
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 }
 
 // endSession revokes a token that was minted here; others, such as JSON Web Tokens, end by themselves.
-func (s *site) endSession(v *visit) error {
+func (s *site) endSession(v *visit) {
 	id, minted := identity.TokenID(v.token)
 	if !minted {
-		return nil
+		return
 	}
 	r, err := request(v.Context(), v.Request, v.token, http.MethodPost, "/ui/logout", nil)
+	if err == nil {
+		r, err = s.Guard.Header(r)
+	}
+	if err == nil {
+		err = s.Guard.End(r, id)
+	}
 	if err != nil {
-		return err
+		s.Logger.Debug("a session's token could not be revoked", "error", err)
 	}
-	if r, err = s.Guard.Header(r); err != nil {
-		return err
-	}
-	return s.Guard.End(r, id)
 }
