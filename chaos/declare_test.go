@@ -51,7 +51,8 @@ func TestDeclarerFreezes(t *testing.T) {
 	})
 	b.must(wait.For(b.ctx, time.Until(began.Add(timeout)))) // time itself is what is waited for
 	b.must(slow.Resume())
-	if err := <-failed; status.Code(err) != codes.Unavailable {
+	// Its time is over, but a node that wakes up may see the queue's leader before it sees that.
+	if err := <-failed; err != nil && status.Code(err) != codes.Unavailable {
 		t.Errorf("the declaration: %v", err)
 	}
 	if n := b.holds(other, "q"); n == 0 {

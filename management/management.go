@@ -39,7 +39,9 @@ func (h *Handler) Close() {
 	}
 }
 
-// New returns the handler of the management listener.
+// New returns the handler of the management listener. It refuses changes that the page of another site sends, by what
+// browsers say of where a request comes from: a browser that has a login, or reaches a node that asks for none, would
+// send them otherwise.
 func New(c Config) *Handler {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -58,7 +60,7 @@ func New(c Config) *Handler {
 	mux.Handle("/v1/", api)
 	mux.Handle("/openapi.json", api)
 	mux.Handle("/", page.New(page.Config{API: api, Guard: guard, Logger: c.Logger}))
-	return &Handler{Handler: mux, own: own}
+	return &Handler{Handler: http.NewCrossOriginProtection().Handler(mux), own: own}
 }
 
 // ConnContext remembers the logins of a connection, so that the log has each user once. It is for

@@ -344,3 +344,30 @@ func TestNamesThatAreNoText(t *testing.T) {
 		t.Errorf("%v, silent %q", all, header.Get("Quorate-Silent"))
 	}
 }
+
+// What another site's page sends is refused, whatever login the browser adds; programs are not browsers.
+func TestOtherSites(t *testing.T) {
+	c := testcluster.Start(t, 1)
+	w := serve(t, c.Broker(0), c.Name(0))
+	for _, x := range []struct {
+		site string
+		want int
+	}{{"cross-site", http.StatusForbidden}, {"same-site", http.StatusForbidden}, {"same-origin", http.StatusCreated}, {"", http.StatusNoContent}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.base+"/api/vhosts/other", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("guest", "guest")
+		if x.site != "" {
+			r.Header.Set("Sec-Fetch-Site", x.site)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != x.want {
+			t.Errorf("from %q: %d, want %d", x.site, answer.StatusCode, x.want)
+		}
+	}
+}

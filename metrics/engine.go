@@ -74,22 +74,25 @@ func (m *Metrics) collectEngine(ch chan<- prometheus.Metric) {
 	written := sums[rowCommits] + sums[rowUncommitted]
 	ch <- prometheus.MustNewConstMetric(e.written, gauge, written)
 	ch <- prometheus.MustNewConstMetric(e.snaps, gauge, written-sums[rowEntries])
-	confirms, syncs := m.src.Confirms.Counts(), m.src.Syncs.Counts()
+	confirms, mean := e.meanSince(m.src.Confirms)
+	syncs := m.src.Syncs.Counts()
 	histogram(ch, e.confirm, &confirms)
 	histogram(ch, e.sync, &syncs)
-	ch <- prometheus.MustNewConstMetric(e.latency, gauge, e.meanSince(confirms))
+	ch <- prometheus.MustNewConstMetric(e.latency, gauge, mean)
 }
 
-// meanSince returns how long confirms took since the scrape before; while there are none, how long the last ones took.
-func (e *engine) meanSince(confirms latency.Counts) float64 {
-	e.mu.Lock()
+// meanSince counts confirms, and returns how long those since the scrape before took; while there are none, how long the
+// last ones took.
+func (e *engine) meanSince(of *latency.Histogram) (confirms latency.Counts, mean float64) {
+	e.mu.Lock() // before it counts: scrapes are in order
 	defer e.mu.Unlock()
+	confirms = of.Counts()
 	since := confirms.Since(&e.seen)
 	e.seen = confirms
 	if _, n, seconds := since.Doublings(); n > 0 {
 		e.mean = seconds / float64(n)
 	}
-	return e.mean
+	return confirms, e.mean
 }
 
 // histogram shows how long things took.

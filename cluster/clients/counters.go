@@ -34,5 +34,7 @@ func (c *Counters) Named() map[string]uint64 {
 		"logins_refused": c.LoginsRefused.Load(), "logins_unseen": c.LoginsUnseen.Load(),
 		"unknown_arguments": c.UnknownArguments.Load(), "publishers_held": c.PublishersHeld.Load(),
 		"permission_pattern_timeouts": c.PermissionTimeouts.Load(),
+		"consumed":                    c.Delivered.Consumed.Load(), "consumed_auto_ack": c.Delivered.ConsumedAutoAck.Load(),
+		"got": c.Delivered.Got.Load(), "got_auto_ack": c.Delivered.GotAutoAck.Load(),
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/logtail"
@@ -66,6 +69,9 @@ func (l *Logs) Read(ctx context.Context, n id.NodeID, at Position, level slog.Le
 
 // AwaitLog returns lines of this node's log, for another one.
 func (l *Logs) AwaitLog(ctx context.Context, r *nodev1.AwaitLogRequest) (*nodev1.AwaitLogResponse, error) {
+	if err := l.peers.Life.Err(); err != nil { // else the caller would ask again at once
+		return nil, status.Error(codes.Unavailable, "the node is stopping")
+	}
 	p := l.read(ctx, Position{id.Epoch(r.GetEpoch()), r.GetAfter()}, slog.Level(r.GetLevel()), r.GetWait())
 	out := &nodev1.AwaitLogResponse{Epoch: uint64(p.At.Epoch), Last: p.At.Seq, More: p.More}
 	for i := range p.Lines {

@@ -11,8 +11,8 @@ const (
 	markEvery = time.Second
 	// markFor is how old a mark may be with which something is compared: what is older has nothing to do with now.
 	markFor = 10 * time.Second
-	// slowest is the part of times that a p99 is not exceeded by.
-	slowest = 0.99
+	// p99 is the share of all times that the p99 is not below.
+	p99 = 0.99
 )
 
 // mark is what had been counted at a time.
@@ -54,7 +54,7 @@ func (r *recent) compare(now *mark) (cpu *float64, confirm, sync *time.Duration)
 // lately returns the p99 of what was counted since before; nil: nothing was.
 func lately(now, before *latency.Counts) *time.Duration {
 	since := now.Since(before)
-	d, known := since.Quantile(slowest)
+	d, known := since.Quantile(p99)
 	if !known {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package vitals measures what a node's process uses, and how long its confirms and the syncs of its log take. Nothing is
-// measured while nobody asks.
+// Package vitals measures what a node's process uses, and how long its confirms and the syncs of its log take. Confirms
+// and syncs are counted all the time; everything else is measured when somebody asks.
 //
 // # Reading order
 //
@@ -67,9 +67,9 @@ func (v *Vitals) Figures() Figures {
 		limit, high := v.from.MemoryPlan()
 		f.MemoryLimit, f.MemoryHigh = uint64(max(0, limit)), uint64(max(0, high))
 	}
-	at := mark{at: now, processor: ProcessorTime(), confirms: v.from.Confirms.Counts(), syncs: v.from.Syncs.Counts()}
-	v.mu.Lock()
+	v.mu.Lock() // before it counts: marks are in order
 	defer v.mu.Unlock()
+	at := mark{at: time.Now(), processor: ProcessorTime(), confirms: v.from.Confirms.Counts(), syncs: v.from.Syncs.Counts()}
 	f.CPU, f.ConfirmP99, f.SyncP99 = v.recent.compare(&at)
 	return f
 }

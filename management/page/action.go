@@ -65,6 +65,8 @@ func (s *site) serveQuestion(x *action) http.HandlerFunc {
 		if q.Fields == nil {
 			q.Fields = r.URL.Query()
 		}
+		q.Fields.Del("typed") // the user types it, not a link
+		q.Fields.Del("form_token")
 		s.render(w, v, http.StatusOK, "question.html", q.Title, q)
 	}
 }

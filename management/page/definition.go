@@ -134,6 +134,9 @@ func (s *site) importDefinitions(w http.ResponseWriter, r *http.Request) {
 
 // importUpload reads the form and does what it asks for. One document at a time is in memory.
 func (v *visit) importUpload() (*definitionsPage, error) {
+	if !v.Can("administrator") {
+		return nil, &fault{Code: http.StatusForbidden, Kind: "not_authorized", Reason: "only administrators import definitions"}
+	}
 	select {
 	case v.site.documents <- struct{}{}:
 		defer func() { <-v.site.documents }()
@@ -141,7 +144,8 @@ func (v *visit) importUpload() (*definitionsPage, error) {
 		return nil, &fault{Code: http.StatusServiceUnavailable, Kind: "unavailable", Reason: "this node reads another document at the moment; try again soon"}
 	}
 	conn := http.NewResponseController(v.w)
-	_ = conn.SetReadDeadline(time.Now().Add(documentTime)) // every connection of a server has one
+	_ = conn.SetReadDeadline(time.Now().Add(documentTime))      // every connection of a server has one
+	_ = conn.SetWriteDeadline(time.Now().Add(2 * documentTime)) // for the import behind it, and the answer
 	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
 	v.Body = http.MaxBytesReader(v.w, v.Body, MaxDocumentBytes+MaxFormBytes)
 	u, err := v.readUpload()
@@ -233,10 +237,13 @@ func (v *visit) importDocument(u *upload, vhost string, apply bool) (*imported, 
 		return nil, err
 	}
 	out.Applied, out.Hash = apply, u.hash()
-	if out.Different > 0 {
-		err = v.compareFields(u.document, vhost, out.Objects)
-	} else {
-		err = nil
+	if out.Different == 0 {
+		return out, nil
+	}
+	err = v.compareFields(u.document, vhost, out.Objects)
+	if err != nil && apply { // what was done counts, not what cannot be shown of it
+		v.site.Logger.Warn("the fields of imported definitions could not be compared", "error", err)
+		return out, nil
 	}
 	return out, err
 }

@@ -44,8 +44,12 @@ func eachDefinition(document []byte, each func(list string, i int, object map[st
 			}
 			continue
 		}
-		if _, err := d.Token(); err != nil { // [
+		open, err := d.Token()
+		if err != nil {
 			return err
+		}
+		if open != json.Delim('[') { // null, which is no list
+			continue
 		}
 		for i := 0; d.More(); i++ {
 			var object map[string]any

@@ -95,7 +95,7 @@ func loadLog(v *visit) (any, error) {
 	if !v.Can("administrator") {
 		return nil, errNotAdministrator
 	}
-	var nodes []nodeRow
+	var nodes []nodeFigures
 	if err := v.get(&nodes, "/api/nodes"); err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func loadMembers(v *visit) (any, error) {
 	if v.Header.Get("HX-Request") == "true" || !v.Can("administrator") {
 		return &p, nil
 	}
-	var nodes []nodeRow
+	var nodes []nodeFigures
 	err = v.get(&nodes, "/api/nodes")
 	for _, n := range nodes {
 		if !slices.Contains(p.Queue.Members, n.Name) {

@@ -15,7 +15,17 @@ func nodeViews() []view {
 
 // nodeFigures are all that is known of a node; what it has not said is nil.
 type nodeFigures struct {
-	nodeRow
+	Name        string   `json:"name"`
+	Running     bool     `json:"running"`
+	Draining    bool     `json:"being_drained"`
+	Version     string   `json:"version"`
+	Members     int      `json:"quorum_queues"`
+	Leaders     int      `json:"quorum_queue_leaders"`
+	DiskFree    *uint64  `json:"disk_free"`
+	Disk        string   `json:"disk_pressure"`
+	Hangs       *float64 `json:"disk_hangs_ms"`
+	Refused     string   `json:"refused"`
+	Reasons     []string `json:"alarms"`
 	Address     string   `json:"client_address"`
 	DiskLimit   *uint64  `json:"disk_free_limit"`
 	Memory      *uint64  `json:"mem_used"`
@@ -57,14 +67,13 @@ func (n *nodeFigures) Starting() bool {
 	return n.Start != nil && n.Start.Phase != "started" && n.Start.Phase != ""
 }
 
-// Alarms says what ails the node.
-func (n *nodeFigures) Alarms() []string {
-	all := n.alarms()
-	if n.MemoryAlarm {
-		all = append(all, "Node "+n.Name+" uses more memory than limits.memory_high; publishers are held back.")
+// Alarms says what ails the node, in the sentences of the live feed.
+func (n *nodeFigures) Alarms() (all []string) {
+	for _, reason := range n.Reasons {
+		all = append(all, "Node "+n.Name+": "+reason)
 	}
-	if n.ClockOff {
-		all = append(all, "Node "+n.Name+": the wall clock is wrong by "+n.Offset()+"; correct it.")
+	if !n.Running && n.Refused == "" {
+		all = append(all, "Node "+n.Name+" does not answer.")
 	}
 	return all
 }

@@ -115,7 +115,7 @@ func shrinkNode(v *visit) (outcome, error) {
 
 // asksRebalance shows how queues lie now. Nothing is destroyed, so there is no name to type.
 func asksRebalance(v *visit) (question, error) {
-	var nodes []nodeRow
+	var nodes []nodeFigures
 	if err := v.get(&nodes, "/api/nodes"); err != nil {
 		return question{}, err
 	}

@@ -20,7 +20,7 @@ type overviewPage struct {
 	} `json:"queue_totals"`
 	Stats messageStats `json:"message_stats"`
 
-	Nodes  []nodeRow
+	Nodes  []nodeFigures
 	Alarms []string
 }
 
@@ -38,20 +38,6 @@ type perSecond struct {
 	Rate *float64 `json:"rate"`
 }
 
-// nodeRow is what lists say about a node.
-type nodeRow struct {
-	Name     string   `json:"name"`
-	Running  bool     `json:"running"`
-	Draining bool     `json:"being_drained"`
-	Version  string   `json:"version"`
-	Members  int      `json:"quorum_queues"`
-	Leaders  int      `json:"quorum_queue_leaders"`
-	DiskFree *uint64  `json:"disk_free"`
-	Disk     string   `json:"disk_pressure"`
-	Hangs    *float64 `json:"disk_hangs_ms"`
-	Refused  string   `json:"refused"`
-}
-
 // loadOverview asks for the nodes only as a user who may see them.
 func loadOverview(v *visit) (any, error) {
 	var p overviewPage
@@ -64,25 +50,8 @@ func loadOverview(v *visit) (any, error) {
 	if err := v.get(&p.Nodes, "/api/nodes"); err != nil {
 		return nil, err
 	}
-	for _, n := range p.Nodes {
-		p.Alarms = append(p.Alarms, n.alarms()...)
+	for i := range p.Nodes {
+		p.Alarms = append(p.Alarms, p.Nodes[i].Alarms()...)
 	}
 	return p, nil
-}
-
-// alarms says what ails a node.
-func (n *nodeRow) alarms() (all []string) {
-	switch {
-	case n.Refused != "":
-		all = append(all, "Node "+n.Name+" is refused: "+n.Refused)
-	case !n.Running:
-		all = append(all, "Node "+n.Name+" does not answer.")
-	}
-	if n.Disk != "" && n.Disk != "none" {
-		all = append(all, "Node "+n.Name+": the disk is under pressure ("+n.Disk+"); publishers may have to wait.")
-	}
-	if n.Hangs != nil && *n.Hangs > 0 {
-		all = append(all, "Node "+n.Name+": a write to the disk has hung for "+millis(n.Hangs)+".")
-	}
-	return all
 }

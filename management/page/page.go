@@ -60,10 +60,9 @@ func New(c Config) http.Handler {
 // MaxFormBytes bounds a form, except one with definitions.
 const MaxFormBytes = 2 << 20
 
-// protect refuses what another site's page sends, and keeps browsers from running or showing anything that is not the
-// page's own.
+// protect keeps browsers from running or showing anything that is not the page's own.
 func protect(next http.Handler) http.Handler {
-	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "+
 			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
@@ -71,7 +70,7 @@ func protect(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
-	}))
+	})
 }
 
 // Addresses returns the patterns of all pages, with those that ask before something is done, for tests that open each.

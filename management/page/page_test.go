@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -200,11 +201,12 @@ func TestLogin(t *testing.T) {
 	}
 	x = s.login("guest", "guest")
 	session := x.cookie("quorate_session")
-	for _, to := range []string{"https://example.org/", "//example.org/", "/ui/login", "javascript:alert(1)"} {
+	for _, to := range []string{"https://example.org/", "//example.org/", "/ui/login", "javascript:alert(1)", `/ui/../\evil.example`, `/ui/#/../../\evil.example`, "/ui/%5Cevil", "/ui/..//evil.example"} {
 		if code, _, got := s.open().post("/ui/login", url.Values{"user": {"guest"}, "password": {"guest"}, "next": {to}}); code != http.StatusSeeOther || got != "/ui/" {
 			t.Errorf("next %q: %d to %q", to, code, got)
 		}
 	}
+	s.keepsPastedTokens()
 	if code, _, to := x.post("/ui/logout", url.Values{}); code != http.StatusSeeOther || to != "/ui/login" {
 		t.Errorf("logout: %d to %q", code, to)
 	}
@@ -216,6 +218,32 @@ func TestLogin(t *testing.T) {
 	r.AddCookie(&http.Cookie{Name: "quorate_session", Value: session})
 	if code, _, _ := again.do(r); code != http.StatusSeeOther {
 		t.Errorf("a session that was ended still opens the page: %d", code)
+	}
+}
+
+// keepsPastedTokens checks that a token which the page did not mint outlives a refused login, and a session.
+func (s site) keepsPastedTokens() {
+	s.t.Helper()
+	for user, code := range map[string]int{"worker": http.StatusUnauthorized, "guest": http.StatusSeeOther} {
+		who, err := s.b.Logins.Login(s.t.Context(), user, map[string]string{"worker": "p", "guest": "guest"}[user], netip.MustParseAddr("127.0.0.1"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		token, err := s.b.Logins.MintToken(identity.WithIdentity(s.t.Context(), who), 0)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		x := s.open()
+		if got, body, _ := x.post("/ui/login", url.Values{"token": {token.Text}}); got != code {
+			s.t.Errorf("a token of %s: %d\n%s", user, got, body)
+		}
+		if code == http.StatusSeeOther {
+			x.form = x.formToken(x.page("/ui/"))
+			x.post("/ui/logout", url.Values{})
+		}
+		if _, err := s.b.Logins.LoginToken(s.t.Context(), token.Text, netip.MustParseAddr("127.0.0.1")); err != nil {
+			s.t.Errorf("the token of %s: %v", user, err)
+		}
 	}
 }
 
@@ -283,7 +311,10 @@ func TestQuestions(t *testing.T) {
 	}
 	for _, act := range []string{"purge", "delete"} {
 		path := "/ui/queue/" + act
-		body := x.page(path + "?" + about.Encode())
+		body := x.page(path + "?" + about.Encode() + "&typed=filled+in+by+a+link")
+		if n := strings.Count(body, `name="typed"`); n != 1 || strings.Contains(body, "filled in by a link") {
+			t.Errorf("%s has %d fields for the name", path, n)
+		}
 		if !strings.Contains(body, "&lt;b&gt;q&lt;/b&gt;") || strings.Contains(body, "<b>") {
 			t.Errorf("%s shows the name as HTML", path)
 		}

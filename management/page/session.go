@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -24,13 +25,17 @@ const maxSessionBytes = 3800
 // sessionCookie holds the token of a login. Any node takes it.
 const sessionCookie = "quorate_session"
 
-// sessionOf returns the token of a request's session; "" if there is none.
-func sessionOf(r *http.Request) string {
+// mintedHere begins the cookie of a session whose token the page has minted, and may therefore revoke. A token that was
+// pasted belongs to the user, who may need it elsewhere.
+const mintedHere = "page."
+
+// sessionOf returns the token of a request's session, "" if there is none, and whether the page has minted it.
+func sessionOf(r *http.Request) (token string, minted bool) {
 	c, err := r.Cookie(sessionCookie)
 	if err != nil {
-		return ""
+		return "", false
 	}
-	return c.Value
+	return strings.CutPrefix(c.Value, mintedHere)
 }
 
 // setCookie sets a cookie that only this site sees, and no script; an empty value removes it.
@@ -67,12 +72,15 @@ type loginForm struct{ Next, User, Error string }
 
 // next is where a login leads: a page of this site only.
 func next(r *http.Request) string {
-	to := r.FormValue("next")
-	u, err := url.Parse(to)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || u.Path == "/ui/login" {
-		return "/ui/"
+	const home = "/ui/"
+	u, err := url.Parse(r.FormValue("next"))
+	switch {
+	case err != nil, u.IsAbs(), u.Host != "", !strings.HasPrefix(u.Path, home), u.Path == "/ui/login":
+		return home
+	case strings.Contains(u.Path, `\`), path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/"): // browsers would read another host
+		return home
 	}
-	return to
+	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
 }
 
 func (s *site) showLogin(w http.ResponseWriter, r *http.Request) {
@@ -91,12 +99,12 @@ func (s *site) outside(w http.ResponseWriter, r *http.Request) *visit {
 // logIn takes a user's password, or a token for users whom another system vouches for.
 func (s *site) logIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, MaxLoginBytes)
-	token := r.PostFormValue("token")
+	token, kept := r.PostFormValue("token"), ""
 	var err error
 	switch {
 	case token == "":
 		minted, failed := s.Guard.Begin(r, r.PostFormValue("user"), r.PostFormValue("password"))
-		token, err = minted.Text, failed
+		token, kept, err = minted.Text, mintedHere, failed
 	case len(token) > maxSessionBytes:
 		err = badForm("token", fmt.Sprintf("has %d bytes, and a browser keeps at most %d; use one with fewer claims", len(token), maxSessionBytes))
 	}
@@ -105,33 +113,41 @@ func (s *site) logIn(w http.ResponseWriter, r *http.Request) {
 		err = v.identify()
 	}
 	if err != nil {
-		s.endSession(v) // of a user who may log in, but not see the page
+		if kept == mintedHere {
+			s.endSession(v) // of a user who may log in, but not see the page
+		}
 		v.token = ""
 		form := loginForm{Next: next(r), User: r.PostFormValue("user"), Error: err.Error()}
 		s.render(w, v, http.StatusUnauthorized, "login.html", "Log in", form)
 		return
 	}
-	setCookie(w, r, sessionCookie, token, login.SessionTime)
+	if before, minted := sessionOf(r); minted { // its place is taken: users have a limited number of tokens
+		s.endSession(&visit{Request: r, site: s, w: w, token: before})
+	}
+	setCookie(w, r, sessionCookie, kept+token, login.SessionTime)
 	http.Redirect(w, r, next(r), http.StatusSeeOther) //nolint:gosec // next is a page of this site
 }
 
-// logOut ends the session's token, so that a copy of the cookie is of no use.
+// logOut ends the session. A token of the page is revoked, so that a copy of the cookie is of no use.
 func (s *site) logOut(w http.ResponseWriter, r *http.Request) {
-	v := &visit{Request: r, site: s, w: w, token: sessionOf(r)}
+	token, minted := sessionOf(r)
+	v := &visit{Request: r, site: s, w: w, token: token}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxLoginBytes)
 	if !v.genuine() {
 		s.refuse(v, errNotGenuine)
 		return
 	}
 	setCookie(w, r, sessionCookie, "", 0)
-	s.endSession(v)
+	if minted {
+		s.endSession(v)
+	}
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 }
 
-// endSession revokes a token that was minted here; others, such as JSON Web Tokens, end by themselves.
+// endSession revokes a token that the page has minted.
 func (s *site) endSession(v *visit) {
-	id, minted := identity.TokenID(v.token)
-	if !minted {
+	id, is := identity.TokenID(v.token)
+	if !is {
 		return
 	}
 	r, err := request(v.Context(), v.Request, v.token, http.MethodPost, "/ui/logout", nil)

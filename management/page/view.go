@@ -23,7 +23,8 @@ func views() []view {
 
 // enter begins a visit of somebody who has logged in, or answers with the way to do so.
 func (s *site) enter(w http.ResponseWriter, r *http.Request) *visit {
-	v := &visit{Request: r, site: s, w: w, token: sessionOf(r)}
+	token, _ := sessionOf(r)
+	v := &visit{Request: r, site: s, w: w, token: token}
 	if err := v.identify(); err != nil {
 		s.refuse(v, err)
 		return nil
@@ -65,7 +66,8 @@ func (s *site) serveStream(x *feed) http.HandlerFunc {
 		if r.URL.RawQuery != "" {
 			to += "?" + r.URL.RawQuery
 		}
-		in, err := request(r.Context(), r, sessionOf(r), http.MethodGet, to, nil)
+		token, _ := sessionOf(r)
+		in, err := request(r.Context(), r, token, http.MethodGet, to, nil)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -73,6 +75,18 @@ func (s *site) serveStream(x *feed) http.HandlerFunc {
 		if last := r.Header.Get("Last-Event-ID"); last != "" {
 			in.Header.Set("Last-Event-ID", last)
 		}
-		s.API.ServeHTTP(w, in)
+		s.API.ServeHTTP(unasked{w}, in)
 	}
 }
+
+// unasked passes an answer on without the question for a password, for which a browser would open a window of its own.
+type unasked struct{ http.ResponseWriter }
+
+// WriteHeader removes the question.
+func (w unasked) WriteHeader(code int) {
+	w.Header().Del("WWW-Authenticate")
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is for http.ResponseController.
+func (w unasked) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,11 +1,13 @@
 package rest
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/failure"
 )
 
 // channelRoutes are about the channels of clients' connections. Protocols without channels have none.
@@ -71,20 +73,26 @@ func (c *call) channels(vhost, connection string) (reply, error) {
 // getChannel finds the connection first, which may have any name that connections are found by.
 func getChannel(c *call) (reply, error) {
 	name := c.connectionName()
-	connection, rest, _ := strings.Cut(strings.TrimSuffix(name, ")"), " (")
-	number, err := strconv.ParseUint(rest, 10, 32)
+	cut := strings.LastIndex(name, " (") // names of clients may have brackets too
+	if cut < 0 {
+		return reply{}, missing("channel", "", name)
+	}
+	number, err := strconv.ParseUint(strings.TrimSuffix(name[cut+2:], ")"), 10, 32)
 	if err != nil {
 		return reply{}, missing("channel", "", name)
 	}
-	of, err := c.api.Broker.Connections.ClientConnection(c.Context(), connection)
+	owner, err := c.api.Broker.Connections.ClientConnection(c.Context(), name[:cut])
 	if err != nil {
 		return reply{}, err
 	}
-	all, _, err := c.api.Broker.Connections.Channels(c.Context(), "", of.ID)
+	all, silent, err := c.api.Broker.Connections.Channels(c.Context(), "", owner.ID)
 	if err != nil {
 		return reply{}, err
 	}
 	i := slices.IndexFunc(all, func(x connections.ChannelInfo) bool { return uint64(x.Number) == number })
+	if i < 0 && slices.Contains(silent, string(owner.Node)) {
+		return reply{}, &failure.Error{Class: failure.Unavailable, Kind: "channel", Name: name, Reason: "node " + string(owner.Node) + ", which has it, does not answer for channels"}
+	}
 	if i < 0 {
 		return reply{}, missing("channel", "", name)
 	}
@@ -100,6 +108,9 @@ func (c *call) consumersOn(x *connections.ChannelInfo) ([]object, error) {
 		return out, nil
 	}
 	all, _, err := c.api.Broker.Connections.Consumers(c.Context(), x.VHost, "")
+	if e, is := errors.AsType[*failure.Error](err); is && (e.Class == failure.AccessRefused || e.Class == failure.NotAllowed) {
+		return out, nil // the channel may be seen without them
+	}
 	for i := range all {
 		if y := &all[i]; y.Connection == x.Connection && y.Channel == x.Number {
 			out = append(out, ofConsumer(y))

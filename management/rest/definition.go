@@ -70,6 +70,8 @@ func importDefinitions(c *call) (reply, error) {
 			Reason: fmt.Sprintf("this node imports %d documents already; try again later", maxImports),
 		}
 	}
+	// The answer comes after the import, for which the time of other answers may be too short.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(2 * documentTime))
 	document, err := c.readWithin(imports.MaxBytes, documentTime)
 	if err != nil {
 		return reply{}, err

@@ -90,19 +90,10 @@ func (c *call) checkAlarmsOf(node string) (reply, error) {
 	return unwell("there are alarms in effect "+where, object{"alarms": alarms})
 }
 
-// alarmsOf are what a node lacks.
+// alarmsOf are what ails a node.
 func alarmsOf(n *operators.NodeStatus) (found []object) {
-	alarm := func(resource, reason string) {
-		found = append(found, object{"node": n.ID, "resource": resource, "reason": reason})
-	}
-	if d := n.Disk; d != nil && d.Pressure != "none" {
-		alarm("disk", strconv.FormatUint(d.Free, 10)+" bytes are free on "+d.Path+", which is below its limit "+d.Pressure)
-	}
-	if d := n.Disk; d != nil && d.Hangs > 0 {
-		alarm("disk", "a write to "+d.Path+" hangs for "+d.Hangs.String())
-	}
-	if k := n.Clock; k != nil && k.Off {
-		alarm("clock", "the wall clock is "+k.Offset.String()+" off")
+	for _, a := range n.Alarms() {
+		found = append(found, object{"node": n.ID, "resource": a.Resource, "reason": a.Reason})
 	}
 	return found
 }

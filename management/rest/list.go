@@ -99,10 +99,10 @@ func (c *call) list(all rows, silent []string) (reply, error) {
 	}
 	shown := chosen
 	if x.page > 0 {
-		from := min((x.page-1)*x.size, len(chosen))
-		if from == len(chosen) && x.page > 1 {
+		if x.page > 1 && x.page-1 > (len(chosen)-1)/x.size { // before a product that may overflow
 			return reply{}, bad("page", strconv.Itoa(x.page), "is beyond the last page")
 		}
+		from := (x.page - 1) * x.size
 		shown = chosen[from:min(from+x.size, len(chosen))]
 	}
 	items := make([]object, len(shown))

@@ -111,7 +111,7 @@ func ofNode(n *operators.NodeStatus) object {
 	out := object{
 		"name": n.ID, "type": "disc", "running": n.Answers && n.Refused == "", "being_drained": n.Draining,
 		"partitions": []string{}, "mem_alarm": false, "disk_free_alarm": false, "version": n.Version, "client_address": n.ClientAddress,
-		"quorum_queues": n.Replicas, "quorum_queue_leaders": n.Leaders,
+		"quorum_queues": n.Replicas, "quorum_queue_leaders": n.Leaders, "alarms": reasons(n.Alarms()),
 	}
 	if n.Answers {
 		out["start"] = object{"phase": string(n.Start.Phase), "done": n.Start.Done, "total": n.Start.Total, "unit": n.Start.Unit}
@@ -130,6 +130,15 @@ func ofNode(n *operators.NodeStatus) object {
 	}
 	if k := n.Clock; k != nil {
 		out["clock_offset_us"], out["clock_off"] = k.Offset.Microseconds(), k.Off
+	}
+	return out
+}
+
+// reasons are the sentences of alarms.
+func reasons(all []operators.Alarm) []string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].Reason
 	}
 	return out
 }

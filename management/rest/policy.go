@@ -2,10 +2,13 @@ package rest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/message"
 )
 
@@ -120,6 +123,9 @@ func (k policyKind) read(c *call, body fields) (administration.Policy, error) {
 	return p, errors.Join(errs[:]...)
 }
 
+// maxPreviews bounds the policies that are previewed at the same time: each takes a processor for up to some seconds.
+const maxPreviews = 2
+
 // preview needs the same tag as put: it costs a look at all queues of the vhost.
 func (k policyKind) preview(c *call) (reply, error) {
 	b := c.api.Broker
@@ -138,6 +144,15 @@ func (k policyKind) preview(c *call) (reply, error) {
 	if !gone {
 		if p, err = k.read(c, body); err != nil {
 			return reply{}, err
+		}
+	}
+	select {
+	case c.api.previews <- struct{}{}:
+		defer func() { <-c.api.previews }()
+	default:
+		return reply{}, &failure.Error{
+			Class: failure.ResourceExhausted, Kind: "policy", RetryAfter: time.Second,
+			Reason: fmt.Sprintf("this node previews %d policies already; try again later", maxPreviews),
 		}
 	}
 	x, err := b.Administration.PreviewPolicy(c.Context(), p, gone)

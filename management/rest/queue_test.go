@@ -101,6 +101,7 @@ func TestQueuesWithFigures(t *testing.T) {
 		{do: "GET /api/queues/%2F/nix", code: 404},
 		{do: "GET /api/queues/nix", code: 404},
 		{do: "GET /api/queues?page=0", code: 400, want: has("page")},
+		{do: "GET /api/queues?page=92233720368547760", code: 400, want: has("is beyond the last page")}, // its rows overflow
 		{do: "GET /api/queues?page=1&page_size=501", code: 400, want: has("want 1 to 500")},
 		{do: "GET /api/queues?name=(&use_regex=true", code: 400, want: has("regular expression")},
 		{who: "worker", do: "GET /api/queues", code: 403},

@@ -38,6 +38,7 @@ type api struct {
 	messages  chan struct{} // holds a token for each request that has messages in memory
 	streams   chan struct{} // has one element for each stream that is served
 	imports   chan struct{} // has one element for each document that is imported
+	previews  chan struct{} // has one element for each policy that is previewed
 	heartbeat time.Duration // between the comments of a stream
 }
 
@@ -47,6 +48,7 @@ func New(c Config) http.Handler { return newAPI(c).mux() }
 func newAPI(c Config) *api {
 	return &api{
 		Config: c, messages: make(chan struct{}, messageRequests), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
+		previews:  make(chan struct{}, maxPreviews),
 		heartbeat: streamHeartbeat,
 	}
 }

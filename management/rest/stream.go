@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -61,7 +62,7 @@ func (c *call) stream(run func(ctx context.Context, s *stream) error) (reply, er
 	ctx, end := context.WithCancelCause(c.Context())
 	stop := c.api.Broker.Logins.WatchLogin(ctx, end)
 	var heartbeats sync.WaitGroup
-	heartbeats.Go(func() { s.heartbeat(ctx, c.api.heartbeat, end) })
+	heartbeats.Go(func() { s.heartbeat(ctx, c.api.heartbeat, c.stillAllowed, end) })
 	err := run(ctx, s)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -123,15 +124,32 @@ func (s *stream) begin() {
 	s.w.WriteHeader(http.StatusOK)
 }
 
+// stillAllowed logs the caller in once more, as a token may have been revoked, a user deleted or deprived of a tag. What
+// this node cannot decide at the moment is no reason to end a stream.
+func (c *call) stillAllowed() error {
+	in, err := c.api.Guard.Header(c.Request)
+	if err == nil && c.route.tag != "" {
+		err = c.api.Broker.Logins.Require(in.Context(), c.route.tag)
+	}
+	if e, is := errors.AsType[*failure.Error](err); is && (e.Unauthenticated || e.Class == failure.AccessRefused || e.Class == failure.NotAllowed) {
+		return err
+	}
+	return nil
+}
+
 // heartbeat sends a comment whenever every has passed, until ctx ends. A write that fails ends the
-// stream.
-func (s *stream) heartbeat(ctx context.Context, every time.Duration, end context.CancelCauseFunc) {
+// stream, and so does a caller that is not allowed to see it any more.
+func (s *stream) heartbeat(ctx context.Context, every time.Duration, allowed func() error, end context.CancelCauseFunc) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if err := s.write([]byte(": the node is there\n\n")); err != nil {
+			err := allowed()
+			if err == nil {
+				err = s.write([]byte(": the node is there\n\n"))
+			}
+			if err != nil {
 				end(err)
 				return
 			}

@@ -33,7 +33,10 @@ type watching struct {
 }
 
 // watch opens a stream.
-func (a api) watch(path, last string) watching {
+func (a api) watch(path, last string) watching { return a.watchAs("guest", "guest", path, last) }
+
+// watchAs is watch for any user.
+func (a api) watchAs(user, password, path, last string) watching {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	a.t.Cleanup(cancel)
@@ -41,7 +44,7 @@ func (a api) watch(path, last string) watching {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	r.SetBasicAuth("guest", "guest")
+	r.SetBasicAuth(user, password)
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
@@ -213,6 +216,30 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A stream ends soon after its caller has lost the right to see it: the tag, or the login.
+func TestStreamsEndWithTheRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	h, _ := rest.NewWith(whole(c), 4, 50*time.Millisecond)
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	addUsers(t, c.Broker(0))
+	a := api{t: t, base: s.URL, b: c.Broker(0)}
+	a.run([]row{
+		{do: "PUT /api/users/watcher", body: `{"tags":"monitoring","password":"p"}`, code: 201},
+		{do: "PUT /api/permissions/%2F/watcher", body: `{"configure":".*","write":".*","read":".*"}`, code: 201},
+	})
+	live, events := a.watchAs("watcher", "p", "/v1/live", ""), a.watchAs("watcher", "p", "/v1/events", "")
+	live.event()
+	events.event()
+	a.run([]row{{do: "PUT /v1/users/watcher/tags", body: `{"tags":"management"}`, code: 204}})
+	live.until(`"error":"not_authorized"`)
+	a.run([]row{{do: "DELETE /api/users/watcher", code: 204}})
+	events.until(`"error":"not_authorized"`)
 }
 
 // A stream ends when the token ends that its caller logged in with, and says so (ID-5).

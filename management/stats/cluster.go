@@ -105,8 +105,8 @@ func newCluster(before *Cluster, s *operators.ClusterStatus, queues *Queues, i *
 		if !n.Answers {
 			silent = append(silent, n.ID)
 		}
-		if d := n.Disk; d != nil && (d.Pressure != "none" || d.Hangs > 0) {
-			out.Alarms = append(out.Alarms, fmt.Sprintf("node %q: disk: pressure %s, writes hang for %s", n.ID, d.Pressure, d.Hangs))
+		for _, a := range n.Alarms() {
+			out.Alarms = append(out.Alarms, "Node "+n.ID+": "+a.Reason)
 		}
 	}
 	slices.Sort(silent)

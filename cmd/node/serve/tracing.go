@@ -18,7 +18,7 @@ import (
 func (n *node) openTracing(ctx context.Context) {
 	wanted, err := tracingWanted(os.Getenv)
 	if err == nil && wanted {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { n.log.Warn("tracing", "node", n.cfg.NodeID, "error", err) }))
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { n.log.Warn("OpenTelemetry reports an error", "node", n.cfg.NodeID, "error", err) }))
 		n.tracer, err = n.newTracer(ctx)
 	}
 	if err != nil {
@@ -65,8 +65,15 @@ func tracingWanted(env func(string) string) (bool, error) {
 	default:
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER = %q: want otlp or none", exporter)
 	}
-	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), "grpc"); p != "grpc" {
-		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL = %q: only grpc is supported; use the collector's port for that, mostly 4317", p)
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} { // the first that is set counts
+		switch p := env(name); p {
+		case "":
+			continue
+		case "grpc":
+		default:
+			return false, fmt.Errorf("%s = %q: only grpc is supported; use the collector's port for that, usually 4317", name, p)
+		}
+		break
 	}
 	return true, nil
 }
@@ -77,8 +84,8 @@ func queueSpans(text string) (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("OTEL_BSP_MAX_QUEUE_SIZE = %q: want a number of spans, 1 or more", text)
+	if err != nil || n < 1 || n > tracing.MaxQueueSpans {
+		return 0, fmt.Errorf("OTEL_BSP_MAX_QUEUE_SIZE = %q: want 1 to %d spans", text, tracing.MaxQueueSpans)
 	}
 	return n, nil
 }

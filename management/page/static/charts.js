@@ -5,7 +5,7 @@
   const place = document.getElementById("charts");
   if (!place || !window.uPlot || !window.EventSource) return;
 
-  const keep = 300; // samples: five minutes at one a second
+  const keep = 600; // samples: the ten minutes that the feed begins with, at one a second
   const mega = 1024 * 1024;
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const at = (o, path) => path.split(".").reduce((x, k) => (x === null || x === undefined ? undefined : x[k]), o);
@@ -36,7 +36,7 @@
     memory: ofNodes("memory_bytes", mega),
   };
 
-  const clock = (seconds) => new Date(seconds * 1000).toTimeString().slice(0, 8);
+  const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);
 
   let samples = [];
   const drawn = new Map(); // element → chart and its lines
@@ -100,22 +100,33 @@
     }));
   };
 
-  const source = new EventSource(place.dataset.feed);
-  source.addEventListener("history", (e) => {
-    samples = JSON.parse(e.data).slice(-keep);
-    if (samples.length) draw();
-  });
-  source.onmessage = (e) => {
-    const s = JSON.parse(e.data);
-    samples.push(s);
-    if (samples.length > keep) samples.shift();
-    show(s);
-    if (!document.hidden) draw();
+  // A page that nobody sees has no stream: browsers allow a site few connections, and a viewer costs each node a little.
+  let source = null;
+  const open = () => {
+    if (source || document.hidden) return;
+    source = new EventSource(place.dataset.feed);
+    source.addEventListener("history", (e) => {
+      samples = JSON.parse(e.data).slice(-keep);
+      if (samples.length) draw();
+    });
+    source.onmessage = (e) => {
+      const s = JSON.parse(e.data);
+      samples.push(s);
+      if (samples.length > keep) samples.shift();
+      show(s);
+      draw();
+    };
   };
+  const close = () => {
+    if (source) source.close();
+    source = null;
+  };
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  open();
   addEventListener("resize", () => {
     for (const [el, { plot }] of drawn) plot.setSize({ width: el.clientWidth, height: 180 });
   });
   document.addEventListener("themed", rebuild);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
-  addEventListener("pagehide", () => source.close());
+  addEventListener("pagehide", close);
 })();
