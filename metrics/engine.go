@@ -28,7 +28,7 @@ func newEngine() engine {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return engine{
 		totals:  newTotals(positionRows()),
-		confirm: desc("quorate_confirm_seconds", "Time from a message's arrival to its confirm, of messages whose confirms this node has sent."),
+		confirm: desc("quorate_confirm_seconds", "Time from the hand-over of a message to a queue until the queue's answer, for messages that came to this node; a message to several queues counts for each, and dead letters count as well."),
 		sync:    desc("quorate_log_sync_seconds", "Time to make a batch of the log durable."),
 		written: desc("rabbitmq_raft_last_written_index", "Log entries committed, and those that are not yet."),
 		snaps:   desc("rabbitmq_raft_snapshot_index", "Those of rabbitmq_raft_last_written_index that snapshots contain."),

@@ -27,7 +27,7 @@ inside() { chroot "$work/root" "$@"; }
 as_service() { chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "exec $*"; }
 fail() { echo "packages-test: $*"; exit 1; }
 has() { inside test -e "$1" || fail "$1 is missing"; }
-# command KEY prints what the unit runs.
+# command_of KEY prints what the unit has for KEY.
 command_of() { sed -n "s/^$1=//p" "$work/root/usr/lib/systemd/system/quorate.service"; }
 
 inside dpkg -i /quorate.deb

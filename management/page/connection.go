@@ -190,7 +190,7 @@ func asksClose(v *visit) (question, error) {
 	c, err := v.getConnection()
 	q := question{
 		Title: "Close connection " + c.Name + "?", Button: "Close the connection", Back: address("/ui/connection", "name", c.Name),
-		Lines: []string{"It is of user " + c.User + " and has " + count(c.Channels) + " open channels.", "Its consumers are cancelled; what they have not acked is delivered again.", "Its exclusive queues are deleted.", "The client may connect again at once."},
+		Lines: []string{"It is of user " + c.User + " and has " + channelsLine(c.Channels) + ".", "Its consumers are cancelled; what they have not acked is delivered again.", "Its exclusive queues are deleted.", "The client may connect again at once."},
 	}
 	if reason := v.FormValue("reason"); reason != "" {
 		q.Lines = append(q.Lines, "The client gets the reason: "+reason)
@@ -213,4 +213,12 @@ func closeConnection(v *visit) (outcome, error) {
 	}
 	_, err := v.exchange(http.MethodDelete, apiPath("/api/connections/%s", name), header, nil)
 	return outcome{"/ui/connections", "Connection " + name + " is being closed."}, err
+}
+
+// channelsLine counts open channels; nil: their number is not known.
+func channelsLine(n *int) string {
+	if n == nil {
+		return "channels"
+	}
+	return plural(*n, "open channel")
 }

@@ -15,7 +15,7 @@ import (
 func functions(a assets) template.FuncMap {
 	return template.FuncMap{
 		"asset": a.path, "url": address, "count": count, "bytes": byteSize, "rate": rate, "millis": millis, "time": clockTime, "ago": ago,
-		"percent": percent, "join": strings.Join, "json": jsonText, "add": func(a, b int) int { return a + b }, "dict": dict, "contains": contains,
+		"join": strings.Join, "json": jsonText, "add": func(a, b int) int { return a + b }, "dict": dict, "contains": contains,
 	}
 }
 
@@ -164,15 +164,6 @@ func millis(v any) string {
 	default:
 		return (time.Duration(f) * time.Millisecond).Round(time.Second).String()
 	}
-}
-
-// percent writes a part of one.
-func percent(v any) string {
-	f, ok := numberOf(v)
-	if !ok {
-		return unknown
-	}
-	return short(f*100) + " %"
 }
 
 // clockTime writes milliseconds since the Unix epoch as a time of day in UTC; 0 is unknown.

@@ -59,7 +59,7 @@ func TestNodes(t *testing.T) {
 	about := "/ui/node?name=" + node
 	x.wants("/ui/nodes", c.Name(0), c.Name(1), c.Name(2), "Rebalance", ">runs<")
 	x.wants(about, "Disk free", "Memory", "Descriptors", "µs", "reads version", "Drain", "Grow", "Shrink", "GiB")
-	x.wants("/ui/node/shrink?name="+node, "1 changes are planned", "queue &#34;q&#34;", "leaves, 2 of 3 members stay")
+	x.wants("/ui/node/shrink?name="+node, "1 change is planned", "queue &#34;q&#34;", "leaves, 2 of 3 members stay")
 	form := func(more ...string) url.Values {
 		f := url.Values{"name": {node}, "typed": {node}}
 		for i := 0; i < len(more); i += 2 {
@@ -71,7 +71,7 @@ func TestNodes(t *testing.T) {
 	x.ends(x.leads("/ui/node/shrink", form()))
 	x.wants("/ui/node/shrink?name="+node, "Nothing would change")
 	x.wants("/ui/node/grow?even=true&name="+node+"&queue=other", "Nothing would change")
-	x.wants("/ui/node/grow?even=true&vhost=%2F&queue=q&name="+node, "1 changes are planned", `name="even" value="true"`)
+	x.wants("/ui/node/grow?even=true&vhost=%2F&queue=q&name="+node, "1 change is planned", `name="even" value="true"`)
 	x.ends(x.leads("/ui/node/grow", form("even", "true", "vhost", "/", "queue", "q")))
 	x.wants("/ui/nodes/rebalance", "leads")
 	x.ends(x.leads("/ui/nodes/rebalance", url.Values{}))

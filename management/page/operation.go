@@ -55,7 +55,7 @@ func (b *begun) lines() []string {
 	if b.Total == 0 {
 		return []string{"Nothing would change."}
 	}
-	all := append([]string{count(b.Total) + " changes are planned:"}, b.Plan...)
+	all := append([]string{plannedLine(b.Total)}, b.Plan...)
 	if more := b.Total - len(b.Plan); more > 0 {
 		all = append(all, "and "+count(more)+" more")
 	}
@@ -117,4 +117,12 @@ func cancelOperation(v *visit) (outcome, error) {
 	id := v.FormValue("id")
 	err := v.change(http.MethodDelete, nil, nil, "/v1/operations/%s", id)
 	return outcome{address("/ui/operation", "id", id), "The operation was asked to end."}, err
+}
+
+// plannedLine says how many changes a plan has.
+func plannedLine(n int) string {
+	if n == 1 {
+		return "1 change is planned:"
+	}
+	return count(n) + " changes are planned:"
 }

@@ -163,7 +163,10 @@ func consumersLine(n *int) string {
 	if n == nil || *n == 0 {
 		return "It has no consumers."
 	}
-	return strconv.Itoa(*n) + " consumers are cancelled."
+	if *n == 1 {
+		return "1 consumer is cancelled."
+	}
+	return count(*n) + " consumers are cancelled."
 }
 
 func deleteQueue(v *visit) (outcome, error) {

@@ -150,7 +150,7 @@ func asksBulk(button, _ string) func(v *visit) (question, error) {
 			return question{}, err
 		}
 		q := question{
-			Title: fmt.Sprintf("%s %d queues?", button, len(all)), Name: strconv.Itoa(len(all)), Button: button, Back: "/ui/queues",
+			Title: button + " " + plural(len(all), "queue") + "?", Name: strconv.Itoa(len(all)), Button: button, Back: "/ui/queues",
 			Fields: url.Values{"queue": v.Form["queue"]},
 		}
 		for _, x := range all {
@@ -176,6 +176,6 @@ func doBulk(said, method, path string) func(v *visit) (outcome, error) {
 				return outcome{}, badForm("queue", fmt.Sprintf("%s %d of %d queues, then %s was refused: %s", said, i, len(all), strconv.Quote(x.name), err))
 			}
 		}
-		return outcome{"/ui/queues", fmt.Sprintf("%s %d queues.", said, len(all))}, nil
+		return outcome{"/ui/queues", said + " " + plural(len(all), "queue") + "."}, nil
 	}
 }

@@ -96,7 +96,7 @@ func (c *call) beginLog(ctx context.Context, x *logChoice) (lines []logtail.Line
 	return lines[max(0, len(lines)-x.limit):], nil
 }
 
-// watchLog sends lines that there are, then new ones. Its first event only says whose they are. A node that stops to answer
+// watchLog sends lines that there are, then new ones. Its first event only says whose they are. A node that stops answering
 // ends the stream; its client comes again.
 func watchLog(c *call) (reply, error) {
 	x, err := c.choiceOfLog()

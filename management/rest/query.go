@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// parameter is a parameter of a route's query. A route takes those alone that it declares: what the description of the API
+// parameter is a parameter of a route's query. A route takes only those that it declares: what the description of the API
 // has is what requests can use.
 type parameter struct {
 	name, kind string // kind is a type of JSON Schema

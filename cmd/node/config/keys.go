@@ -48,7 +48,7 @@ func Keys() []Key {
 		{"listen.peer", "0.0.0.0:7071", "gRPC between nodes"},
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
 		{"listen.http", "0.0.0.0:7073", "health probes: /health/startup, /health/live, /health/ready; metrics: /metrics, /metrics/queues"},
-		{"listen.management", "", "parts of RabbitMQ's HTTP API, with the TLS of tls.client, for example 0.0.0.0:15672; empty: none"},
+		{"listen.management", "", "the HTTP API and the web page, with the TLS of tls.client, for example 0.0.0.0:15672; empty: none"},
 		{"listen.debug", "", "Go's profiles at /debug/pprof/, without a login, for example 127.0.0.1:6060; empty: none"},
 		{"http.tls", false, "use TLS on listen.http with the certificate of tls.client; it asks clients for no certificate, so that probes and scrapers need none"},
 		{"http.metrics_token_file", "", "file with a token of at least 16 characters that requests for /metrics/queues, which shows names of queues, must send as `authorization: Bearer`; empty: no token is needed"},

@@ -1,4 +1,4 @@
-// Refreshes what is live, and gives the page its keys. Everything works without it, only slower.
+// Refreshes what is live, and gives the page its keys. All but charts and streams works without it.
 "use strict";
 
 (() => {
@@ -16,7 +16,7 @@
     showLive();
   }
 
-  // A page that nobody sees asks for nothing, nor does one in which something is being chosen or typed.
+  // A page that nobody sees asks for nothing, nor does a list in which rows are chosen.
   const busy = () => document.hidden || document.querySelector("#list input:checked") !== null;
   setInterval(() => {
     if (isLive() && !busy()) document.body.dispatchEvent(new CustomEvent("refresh"));
