@@ -3,11 +3,13 @@ package admintest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,7 @@ type step struct {
 	input string
 	want  []string // what it prints; with ! before it, what it does not
 	fails string   // what it prints before it fails; "": it succeeds
+	soon  bool     // it prints that in the end: figures are collected every few seconds
 }
 
 // run runs the script as a user whose password is its name.
@@ -76,6 +79,16 @@ func (a admin) run(user string, args []string, input string) (out, complaint str
 func (a admin) follow(user string, steps []step) {
 	a.t.Helper()
 	for _, x := range steps {
+		if x.soon {
+			testcluster.Poll(a.t, strings.Join(x.args, " "), func() error {
+				out, complaint, err := a.run(user, x.args, x.input)
+				if err == nil && slices.ContainsFunc(x.want, func(want string) bool { return !strings.Contains(out, want) }) {
+					err = fmt.Errorf("it printed %s%s, want %q", out, complaint, x.want)
+				}
+				return err
+			})
+			continue
+		}
 		out, complaint, err := a.run(user, x.args, x.input)
 		if (err != nil) != (x.fails != "") || !strings.Contains(complaint, x.fails) {
 			a.t.Errorf("%q: %v %s%s", x.args, err, out, complaint)
@@ -92,6 +105,11 @@ func (a admin) follow(user string, steps []step) {
 
 // do is a step that prints something. Words of the line are the arguments.
 func do(line string, want ...string) step { return step{args: strings.Fields(line), want: want} }
+
+// soon is a step that prints something in the end.
+func soon(line string, want ...string) step {
+	return step{args: strings.Fields(line), want: want, soon: true}
+}
 
 // refused is a step that fails.
 func refused(line, why string) step { return step{args: strings.Fields(line), fails: why} }

@@ -9,7 +9,7 @@ import (
 func TestFigures(t *testing.T) {
 	a := start(t)
 	for path, steps := range map[string][]step{
-		"/api/queues":   {do("declare queue name=q", "queue declared"), do("list queues", "q", "0"), do("-V / list queues name type", "quorum")},
+		"/api/queues":   {do("declare queue name=q", "queue declared"), soon("list queues", "q", "0"), do("-V / list queues name type", "quorum")},
 		"/api/nodes":    {do("list nodes", a.cluster.Name(0), a.cluster.Name(2)), do("list nodes name running", "True")},
 		"/api/overview": {do("show overview", "cluster_name", "test"), do("show overview object_totals.exchanges", "object_totals.exchanges")},
 	} {

@@ -58,7 +58,7 @@ func TestPolicyPreview(t *testing.T) {
 	for p, err := range c.Policies(t.Context(), "/") {
 		t.Errorf("before it was saved there is %+v, %v", p, err)
 	}
-	x.click("#policy button.main")
+	x.click(`button.main[form="policy"]`)
 	x.await(`location.pathname !== "/ui/policy/new" && notice.querySelector(".notice")`)
 	if all, err := client.Collect(c.Policies(t.Context(), "/")); err != nil || len(all) != 1 || all[0].Pattern != "^ord" {
 		t.Errorf("%+v, %v", all, err)

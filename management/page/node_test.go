@@ -58,7 +58,7 @@ func TestNodes(t *testing.T) {
 	node := c.Name(0)
 	about := "/ui/node?name=" + node
 	x.wants("/ui/nodes", c.Name(0), c.Name(1), c.Name(2), "Rebalance", ">runs<")
-	x.wants(about, "Disk free", "Memory", "Descriptors", "µs", "reads version", "Drain", "Grow", "Shrink", "GiB")
+	x.wants(about, "Disk free", "Memory", "Descriptors", "±", "reads version", "Drain", "Grow", "Shrink", "GiB")
 	x.wants("/ui/node/shrink?name="+node, "1 change is planned", "queue &#34;q&#34;", "leaves, 2 of 3 members stay")
 	form := func(more ...string) url.Values {
 		f := url.Values{"name": {node}, "typed": {node}}
