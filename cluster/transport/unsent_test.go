@@ -15,8 +15,11 @@ import (
 func TestUnsent(t *testing.T) {
 	const frames = 2000
 	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
-	gate := make(chan struct{})
-	b.recorder.answer = func() { <-gate }
+	gate, arrived := make(chan struct{}), make(chan struct{}, frames+1)
+	b.recorder.answer = func() {
+		arrived <- struct{}{}
+		<-gate
+	}
 	meet(a, b)
 	connected(t, b, a)
 	peer := Peer{Node: "n2", Epoch: 1}
@@ -30,6 +33,7 @@ func TestUnsent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	<-arrived // else none of them may have been sent
 	a.accepted.drop(peer, fmt.Errorf("%w: for the test", ErrNotConnected))
 	const down = "inbound n2/1 false"
 	until(t, "the connection is down", func() bool { return slices.Contains(a.recorder.log(), down) })
