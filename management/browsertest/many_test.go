@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -83,7 +83,7 @@ func (s *served) measureServer(b *testing.B, x *http.Client) {
 		var used time.Duration
 		const requests = 30
 		for range requests {
-			begin, before := time.Now(), computed(b)
+			begin, before := time.Now(), vitals.ProcessorTime()
 			answer, err := send(b, x, http.MethodGet, s.base+"/ui/queues"+query, nil)
 			if err != nil {
 				b.Fatal(err)
@@ -95,7 +95,7 @@ func (s *served) measureServer(b *testing.B, x *http.Client) {
 			if err != nil || answer.StatusCode != http.StatusOK || size == 0 {
 				b.Fatal(answer.Status, err)
 			}
-			took, used = append(took, time.Since(begin)), used+computed(b)-before
+			took, used = append(took, time.Since(begin)), used+vitals.ProcessorTime()-before
 			time.Sleep(100 * time.Millisecond)
 		}
 		b.ReportMetric(float64(used.Microseconds())/requests/1000, name+"-cpu-ms")
@@ -135,9 +135,9 @@ const viewerSamples = 20
 // measureViewer compares the processor time of all nodes with and without a viewer of the overview.
 func (s *served) measureViewer(b *testing.B, x *http.Client) {
 	quiet := func() time.Duration {
-		before := computed(b)
+		before := vitals.ProcessorTime()
 		time.Sleep(viewerSamples * time.Second)
-		return computed(b) - before
+		return vitals.ProcessorTime() - before
 	}
 	idle := quiet()
 	answer, err := send(b, x, http.MethodGet, s.base+"/ui/feed/live", nil)
@@ -150,24 +150,15 @@ func (s *served) measureViewer(b *testing.B, x *http.Client) {
 	for seen < viewerSamples && lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "data:") {
 			if seen++; seen == 1 { // what the first sample costs, the following do not
-				begin, before = time.Now(), computed(b)
+				begin, before = time.Now(), vitals.ProcessorTime()
 			}
 		}
 	}
-	viewed, took := computed(b)-before, time.Since(begin)
+	viewed, took := vitals.ProcessorTime()-before, time.Since(begin)
 	if err := answer.Body.Close(); err != nil || lines.Err() != nil {
 		b.Fatal(err, lines.Err())
 	}
 	share := 100 * (viewed.Seconds()/took.Seconds() - idle.Seconds()/viewerSamples)
 	b.ReportMetric(share, "viewer-%core")
 	b.Logf("three nodes without a viewer: %.2f %% of a core; one viewer adds %.2f %%", 100*idle.Seconds()/viewerSamples, share)
-}
-
-// computed is the processor time of this process, in which all nodes are.
-func computed(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

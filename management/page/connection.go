@@ -86,7 +86,6 @@ type consumerRow struct {
 	Acks      bool           `json:"ack_required"`
 	Exclusive bool           `json:"exclusive"`
 	Prefetch  int            `json:"prefetch_count"` // 0: no limit
-	Active    bool           `json:"active"`
 	Activity  string         `json:"activity_status"`
 	Priority  int            `json:"priority"`
 	Unacked   *uint64        `json:"messages_unacknowledged"`

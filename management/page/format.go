@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 func functions(a assets) template.FuncMap {
 	return template.FuncMap{
 		"asset": a.path, "url": address, "count": count, "bytes": byteSize, "rate": rate, "millis": millis, "time": clockTime, "ago": ago,
-		"join": strings.Join, "json": jsonText, "add": func(a, b int) int { return a + b }, "dict": dict, "contains": contains,
+		"join": strings.Join, "json": jsonText, "add": func(a, b int) int { return a + b }, "dict": dict, "contains": slices.Contains[[]string],
 	}
 }
 
@@ -33,16 +34,6 @@ func dict(pairs ...any) (map[string]any, error) {
 		out[name] = pairs[i+1]
 	}
 	return out, nil
-}
-
-// contains reports whether a list has a text.
-func contains(list []string, text string) bool {
-	for _, s := range list {
-		if s == text {
-			return true
-		}
-	}
-	return false
 }
 
 // address makes the address of a page with a query: names and values in turn, of which empty values are left out.

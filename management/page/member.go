@@ -8,15 +8,14 @@ import (
 
 // queueMember is a member of a queue as it sees itself. A node that did not answer has no figures.
 type queueMember struct {
-	Node       string  `json:"Node Name"`
-	State      string  `json:"Raft State"`
-	Membership string  `json:"Membership"`
-	Term       *uint64 `json:"Term"`
-	Last       *uint64 `json:"Last Log Index"`
-	Commit     *uint64 `json:"Commit Index"`
-	Applied    *uint64 `json:"Last Applied"`
-	Snapshot   *uint64 `json:"Snapshot Index"`
-	Trouble    string  `json:"Trouble"`
+	Node     string  `json:"Node Name"`
+	State    string  `json:"Raft State"`
+	Term     *uint64 `json:"Term"`
+	Last     *uint64 `json:"Last Log Index"`
+	Commit   *uint64 `json:"Commit Index"`
+	Applied  *uint64 `json:"Last Applied"`
+	Snapshot *uint64 `json:"Snapshot Index"`
+	Trouble  string  `json:"Trouble"`
 	// Lag is how many entries of the leader's log it lacks; nil: it is not known.
 	Lag *uint64 `json:"-"`
 }

@@ -91,15 +91,7 @@ func (v *visit) choosesMessages() (filter map[string]any, words string, err erro
 	if len(numbers) == 0 {
 		return nil, "", badForm("chosen", "choose messages in the list first, or all that match the filter")
 	}
-	return map[string]any{"numbers": numbers}, "Chosen: " + messagesWord(len(numbers)) + " of the list.", nil
-}
-
-// messagesWord is a number of messages in words.
-func messagesWord(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return count(n) + " messages"
+	return map[string]any{"numbers": numbers}, "Chosen: " + plural(len(numbers), "message") + " of the list.", nil
 }
 
 // body is the request for a job; words describes the messages.
@@ -160,8 +152,8 @@ func (j *messageJob) asks(v *visit) (question, error) {
 		return question{}, badForm("chosen", "no ready message of queue "+strconv.Quote(name)+" is chosen, or none that this can be done to; nothing was done")
 	}
 	q := question{
-		Title: j.button + " " + messagesWord(p.Total) + " of queue " + name + "?", Button: j.button, Back: v.aboutQueue("/ui/queue/messages"),
-		Lines: []string{words, j.effect(v), "A dry run has found " + messagesWord(p.Total) + " now."}, Plan: p.shortened(),
+		Title: j.button + " " + plural(p.Total, "message") + " of queue " + name + "?", Button: j.button, Back: v.aboutQueue("/ui/queue/messages"),
+		Lines: []string{words, j.effect(v), "A dry run has found " + plural(p.Total, "message") + " now."}, Plan: p.shortened(),
 	}
 	if j.typed {
 		q.Name = name

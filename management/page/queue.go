@@ -20,8 +20,8 @@ func queueActions() []action {
 		{path: "/ui/queues/declare", does: declareQueue},
 		{path: "/ui/queue/purge", asks: asksPurge, does: purgeQueue},
 		{path: "/ui/queue/delete", asks: asksDeleteQueue, does: deleteQueue},
-		{path: "/ui/queues/purge", asks: asksBulk("Purge", "Purged"), does: doBulk("Purged", http.MethodDelete, "/api/queues/%s/%s/contents")},
-		{path: "/ui/queues/delete", asks: asksBulk("Delete", "Deleted"), does: doBulk("Deleted", http.MethodDelete, "/api/queues/%s/%s")},
+		{path: "/ui/queues/purge", asks: asksBulk("Purge"), does: doBulk("Purged", http.MethodDelete, "/api/queues/%s/%s/contents")},
+		{path: "/ui/queues/delete", asks: asksBulk("Delete"), does: doBulk("Deleted", http.MethodDelete, "/api/queues/%s/%s")},
 	}
 }
 

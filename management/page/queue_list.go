@@ -143,7 +143,7 @@ func (v *visit) chosen() ([]chosenQueue, error) {
 }
 
 // asksBulk asks before something is done to all chosen queues.
-func asksBulk(button, _ string) func(v *visit) (question, error) {
+func asksBulk(button string) func(v *visit) (question, error) {
 	return func(v *visit) (question, error) {
 		all, err := v.chosen()
 		if err != nil {

@@ -32,13 +32,6 @@ func queuePartActions() []action {
 // sortedKeys lists the keys of a table in their order.
 func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
 
-// partQuery is the query for a list about one queue, whose name is in the address under a name that lists filter by.
-func (v *visit) partQuery() url.Values {
-	q := v.listQuery()
-	q.Del("name")
-	return q
-}
-
 // queueConsumersPage is what the page about a queue's consumers shows.
 type queueConsumersPage struct {
 	Queue   queueRow
@@ -53,7 +46,7 @@ func loadQueueConsumers(v *visit) (any, error) {
 		return nil, err
 	}
 	vhost, name := v.thisQueue()
-	q := v.partQuery()
+	q := v.innerQuery()
 	q.Set("queue", name)
 	err = v.list(&p.Page, q, "/api/consumers/%s", vhost)
 	if refused(err) {
@@ -79,7 +72,7 @@ func loadQueueBindings(v *visit) (any, error) {
 		return nil, err
 	}
 	vhost, name := v.thisQueue()
-	if err := v.list(&p.Page, v.partQuery(), "/api/queues/%s/%s/bindings", vhost, name); err != nil {
+	if err := v.list(&p.Page, v.innerQuery(), "/api/queues/%s/%s/bindings", vhost, name); err != nil {
 		return nil, err
 	}
 	var exchanges listPage[struct {
