@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/tracing"
 )
 
 // Bounds of one command.
@@ -70,6 +71,7 @@ type forwarding struct {
 type completion struct {
 	targetQueue *targetQueue // nil: of a settlement
 	deadLetters int
+	traced      *tracing.Origin // first traced message of a Transfer; nil if there is none
 	reply       quorumq.Reply
 	err         error
 	seqs        []quorumq.Seq // of a settlement

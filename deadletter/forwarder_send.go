@@ -56,7 +56,7 @@ func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 		t.DeadLetters[i].Priority = levelAt(r.view, n.uid, l.load.prio)
 		bodies[i] = l.load.body
 	}
-	spans := r.traceTransfer(n)
+	spans, traced := r.traceTransfer(n), n.tracedOf()
 	for _, l := range n.inFlight {
 		if !r.triable(l) {
 			// The Transfer has the bodies; after a failure they are read again. They
@@ -69,7 +69,7 @@ func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 	r.Forwarder.done.Go(func() {
 		reply, err := r.sender.Transfer(ctx, n.uid, t, bodies)
 		endTransfer(spans, &reply, err)
-		r.completion(completion{targetQueue: n, deadLetters: k, reply: reply, err: err})
+		r.completion(completion{targetQueue: n, deadLetters: k, traced: traced, reply: reply, err: err})
 	})
 	return true, true
 }
@@ -174,7 +174,7 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 		r.stats.Repeats += uint64(a.deadLetters - refused - a.reply.Stored)
 	}
 	r.mu.Unlock()
-	name, traced := nameOf(r.view, n.uid), n.tracedOf()
+	name := nameOf(r.view, n.uid)
 	switch {
 	case err == nil && refused == 0:
 		n.failures, n.cause = 0, CauseNone
@@ -184,17 +184,17 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 			n.failures = 0
 		}
 		n.cause = CauseFull
-		r.failed(CauseFull, name, fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name), traced)
+		r.failed(CauseFull, name, fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name), a.traced)
 	case errors.Is(err, ErrNoTarget):
 		// The next view will not route there any more.
 		n.cause = CauseTargetGone
-		r.failed(CauseTargetGone, name, fmt.Sprintf("queue %q was deleted", name), traced)
+		r.failed(CauseTargetGone, name, fmt.Sprintf("queue %q was deleted", name), a.traced)
 	default:
 		if r.over() {
 			return
 		}
 		n.cause = CauseUnavailable
-		r.failed(CauseUnavailable, name, fmt.Sprintf("queue %q does not answer: %v", name, err), traced)
+		r.failed(CauseUnavailable, name, fmt.Sprintf("queue %q does not answer: %v", name, err), a.traced)
 	}
 	n.failures++
 	wait := r.backoff(n.failures)

@@ -65,10 +65,10 @@ func endTransfer(spans []forwardSpan, reply *quorumq.Reply, err error) {
 	}
 }
 
-// tracedOf returns the first traced message of those in flight, for a log line about all; nil if there is none.
+// tracedOf returns the first traced message of those about to go, for a log line about all; nil if there is none.
 func (n *targetQueue) tracedOf() *tracing.Origin {
 	for _, l := range n.inFlight {
-		if l.load != nil && l.load.origin != nil {
+		if l.load.origin != nil {
 			return l.load.origin
 		}
 	}
