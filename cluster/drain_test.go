@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -74,6 +75,34 @@ func TestDrainTogether(t *testing.T) {
 	if led := n.nodes["c"].leadsGroups(); len(led) != queues+1 {
 		t.Errorf("c leads %d groups after its drain, want %d and the catalog", len(led), queues)
 	}
+}
+
+// A drained node takes no leadership that is handed over: a node that drains too may have asked before. It does again
+// when the drain is undone.
+func TestDrainedTakesNothing(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	drained := n.nodes["b"]
+	if err := drained.unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	leader := n.leader(q)
+	for _, hand := range []func(context.Context, id.NodeID) error{
+		leader.host.Member(q).Group().TransferLeadership, n.catalogLeader().catalog.Raft().TransferLeadership,
+	} {
+		if err := hand(testContext(t), "b"); err == nil || !strings.Contains(err.Error(), "takes over no leadership") {
+			t.Errorf("a drained node was handed a group: %v", err)
+		}
+	}
+	if led := drained.leadsGroups(); len(led) > 0 {
+		t.Errorf("the drained node leads %v", led)
+	}
+	if err := drained.unloader.Undrain(testContext(t), ""); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "b leads", func() error { return leader.host.Member(q).Group().TransferLeadership(testContext(t), "b") })
 }
 
 // A node drains while a member joins its queue, and one that leads is taken out: its

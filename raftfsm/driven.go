@@ -19,6 +19,9 @@ var errNotInjected = errors.New("the transport cannot hand raft a call of this n
 // State returns the member's current Raft state.
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
+// Standing reports whether the member stands for election, so that it may lead next.
+func (g *Group[R, E]) Standing() bool { return g.State() == raft.Candidate && g.Failed() == nil }
+
 // Stalled reports whether a write to disk has been in progress for longer than Config.StallTimeout,
 // or Config.Hangs returns true. Changed reports a change.
 func (g *Group[R, E]) Stalled() bool { return g.store.stalled() || g.c.Hangs != nil && g.c.Hangs() }

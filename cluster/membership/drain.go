@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
@@ -36,6 +37,19 @@ var errUndrained = errors.New("the drain was undone")
 // Draining reports whether the node drains or is drained: then it takes no new work.
 func (u *Unloader) Draining() bool { return u.draining.Load() }
 
+// setDraining notes whether this node drains, and refuses leadership meanwhile: another node that drains too may have
+// found before that this one stays. It returns whether the node drained before.
+func (u *Unloader) setDraining(draining bool) bool {
+	u.cfg.Transport.TakeOver(!draining)
+	return u.draining.Swap(draining)
+}
+
+// standing reports whether a member here stands for election, as after a leader handed over to it.
+func (u *Unloader) standing() bool {
+	stands := func(q *replica.Member) bool { return q.Group().Standing() }
+	return u.cfg.Catalog.Raft().Standing() || slices.ContainsFunc(u.cfg.Members.Members(), stands)
+}
+
 // Stop keeps the drain that follows from being undone: the node is about to stop.
 func (u *Unloader) Stop() { u.stopping.Store(true) }
 
@@ -46,7 +60,7 @@ func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
 		if u.stopping.Load() {
 			return fmt.Errorf("%w: node %q stops: start it again", peer.ErrUnreachable, u.cfg.Node)
 		}
-		if u.draining.Swap(false) {
+		if u.setDraining(false) {
 			u.cfg.Logger.Info("the drain is undone: the node takes new work and may lead", "node", string(u.cfg.Node))
 		}
 		return nil
@@ -72,13 +86,13 @@ func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
 // hand groups to and fro. A drained node is no longer Ready; it goes on as a member until
 // Close. report is called with the groups that were moved, and which one holds the drain up.
 func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) error {
-	u.draining.Store(true)
+	u.setDraining(true)
 	most := 0
 	for round, taken := 0, time.Now(); ; round++ {
 		led := u.ledGroups()
 		most = max(most, len(led))
 		p := operation.Progress{Phase: phaseDrain, Done: int64(most - len(led)), Total: int64(most), Unit: unitGroups}
-		if len(led) == 0 {
+		if len(led) == 0 && !u.standing() {
 			report(p)
 			return nil
 		}
@@ -105,7 +119,7 @@ func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) e
 		if !u.Draining() {
 			return errUndrained
 		}
-		alone := !shared || time.Since(taken) > drainAlone
+		alone := len(led) > 0 && !shared || time.Since(taken) > drainAlone
 		if alone || wait.For(ctx, drainTick) != nil || u.cfg.Life.Err() != nil {
 			return u.undrained(ctx, err)
 		}
@@ -220,7 +234,7 @@ func (u *Unloader) undrained(ctx context.Context, last error) error {
 // that runs there already. limit bounds it; 0: it goes on until it is over.
 func (u *Unloader) StartDrain(ctx context.Context, n id.NodeID, limit time.Duration) (operation.Operation, error) {
 	if n == "" || n == u.cfg.Node {
-		u.draining.Store(true) // from now on, not from the job's first step
+		u.setDraining(true) // from now on, not from the job's first step
 		op, err := u.cfg.Operations.Start(kindDrain, fmt.Sprintf("node %q", u.cfg.Node), func(ctx context.Context, report func(operation.Progress)) error {
 			if limit > 0 {
 				var cancel context.CancelFunc

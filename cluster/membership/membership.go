@@ -20,6 +20,8 @@ const unitGroups = "groups"
 // Transport leads to the other nodes.
 type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
+	// TakeOver sets whether members here take leadership that a peer hands over.
+	TakeOver(may bool)
 }
 
 // Nodes reports what nodes host.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
@@ -24,7 +25,8 @@ type local struct {
 	refusals  refusals
 	processes processes
 	starved   starved
-	newEpoch  func(Peer) // ends connections to the incarnations of a node before this one
+	noLead    atomic.Bool // peers hand no leadership to members here
+	newEpoch  func(Peer)  // ends connections to the incarnations of a node before this one
 }
 
 // noteEpoch drops the connections of older incarnations when a newer one shows up.
@@ -55,6 +57,11 @@ func (l *local) silent(g id.GroupID) bool { return l.config.Silent != nil && l.c
 func (l *local) noPart(g id.GroupID) error {
 	return fmt.Errorf("the member of group %s on node %q takes no part yet: it has nothing stored, and the catalog has not let it begin",
 		g, l.config.Node)
+}
+
+// noHandOver refuses leadership that a peer hands over.
+func (l *local) noHandOver() error {
+	return fmt.Errorf("node %q takes over no leadership: it drains, or is drained", l.config.Node)
 }
 
 // epochs remembers the newest epoch of every node that proved to be of the cluster.

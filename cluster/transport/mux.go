@@ -111,6 +111,10 @@ func (m *Mux) Recheck() {
 	}
 }
 
+// TakeOver sets whether members here take leadership that a peer hands over, which they do at first. A group that
+// elects a leader because it has none is free to elect them either way.
+func (m *Mux) TakeOver(may bool) { m.noLead.Store(!may) }
+
 // Stats returns the current statistics.
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}

@@ -8,6 +8,10 @@ import (
 
 // receive takes a call from the reader of a stream and never blocks it.
 func (g *group) receive(c inboundCall) {
+	if _, handOver := c.rpc.(*raft.TimeoutNowRequest); handOver && g.l.noLead.Load() {
+		c.stream.answer(c.request, nil, g.l.noHandOver())
+		return
+	}
 	c.done = make(chan raft.RPCResponse, 1)
 	l, serve := &g.calls, g.serveCalls
 	if heartbeat(c.rpc) && g.heartbeat.Load() != nil {
