@@ -56,7 +56,7 @@ quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
-TESTS := test-main test-plain k8s-check test-bench conformance-short cases cases-amqp
+TESTS := test-main test-plain k8s-check operator-check test-bench conformance-short cases cases-amqp
 
 .PHONY: test
 test: vet $(TESTS) ## everything: all tests of all modules, then the numbered cases over gRPC and AMQP
@@ -80,6 +80,10 @@ test-plain: ## what only a build without checks of invariants can show
 .PHONY: k8s-check
 k8s-check: ## the chart, the manifests, alert rules and boards: rendered, decoded strictly, compared
 	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test $(TESTFLAGS) ./...
+
+.PHONY: operator-check
+operator-check: ## builds, vets and tests the operator, short
+	cd cmd/operator && $(GO) build ./... && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
 
 .PHONY: test-bench
 test-bench: ## builds and tests the bench module
@@ -157,6 +161,7 @@ race: ## short tests with the race detector, of packages with more than one goro
 lint: deadcode $(BIN)/golangci-lint ## golangci-lint with .golangci.yml, and deadcode
 	$(BIN)/golangci-lint run ./...
 	cd deploy/k8s/test && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+	cd cmd/operator && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd bench && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd examples/amqp && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
@@ -267,6 +272,12 @@ gen: tools $(BIN)/buf ## formats, lints and generates the wire APIs and AMQP's m
 	cd tools/amqpgen && $(GO) mod download && $(GO) run . -out ../../amqp/wire/methods.go \
 	  -spec "$$($(GO) list -m -f '{{.Dir}}' github.com/rabbitmq/amqp091-go)/spec/amqp0-9-1.stripped.extended.xml"
 
+.PHONY: operator-gen
+operator-gen: $(BIN)/controller-gen ## the operator's deep copies, custom resource definitions and roles, from cmd/operator
+	cd cmd/operator && $(BIN)/controller-gen object paths=./api/... \
+	  crd paths=./api/... output:crd:dir=$(CURDIR)/deploy/k8s/operator/crds \
+	  rbac:roleName=quorate-operator,fileName=cluster_role.yaml paths=./... output:rbac:dir=$(CURDIR)/deploy/k8s/operator/rbac
+
 .PHONY: tools
 tools: $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## plugins of the generator
 
@@ -285,6 +296,11 @@ $(BIN)/buf: tools/buf/go.mod tools/buf/go.sum
 $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	@mkdir -p $(BIN)
 	cd tools/golangci && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
+$(BIN)/controller-gen: tools/controllergen/go.mod tools/controllergen/go.sum
+	@mkdir -p $(BIN)
+	cd tools/controllergen && $(GO) build -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/deadcode: tools/deadcode/go.mod tools/deadcode/go.sum

@@ -171,6 +171,7 @@ func Table() []Package {
 		{Path: "chaos/report", Imports: []string{"chaos/check", "chaos/history"}},
 		{Path: "chaos/run", Imports: []string{"chaos/check", "chaos/fault", "chaos/history", "chaos/report", "chaos/target", "chaos/workload", "client", "internal/each", "internal/wait"}},
 		{Path: "chaos/command", Imports: []string{"chaos", "chaos/check", "chaos/fault", "chaos/history", "chaos/run", "chaos/target", "chaos/target/docker", "chaos/target/k8s", "chaos/target/local", "chaos/target/netns", "chaos/target/remote", "chaos/target/ssh", "chaos/workload"}},
+		{Path: "deploy/helm"},
 		{Path: "deploy/image"},
 		{Path: "deploy/release"},
 		{Path: "examples/recipes/...", Imports: []string{"client"}},
