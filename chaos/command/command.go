@@ -74,6 +74,8 @@ type Options struct {
 	Args []string
 	// Output is where the run's progress is printed.
 	Output io.Writer
+
+	watch *watch // the run puts no faults in; nil: it does
 }
 
 // Run makes a history and judges it. The error is a *Failure.
@@ -217,6 +219,9 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 		return nil, found, err
 	}
 	cfg.Log, cfg.Progress, cfg.Dir = log, o.progress, dir
+	if o.watch != nil {
+		cfg.Progress, cfg.Meanwhile = o.watch.progress, func(ctx context.Context) error { return o.watch.stopped(ctx, dir) }
+	}
 	cfg.Settings = history.Settings{Target: p.Target, Command: p.command(), Machine: machine()}
 	if o.Stop {
 		cfg.Enough = broken

@@ -48,6 +48,9 @@ type Progress struct {
 	Rate    float64
 	Faults  int      // so far
 	Current []string // faults that last, as the history notes them
+	// Pauses are the longest since the last Progress, in the order of their classes; those that go on count as long
+	// as they have lasted.
+	Pauses []Pause
 }
 
 // progressEvery is how often Config.Progress is called.
@@ -60,6 +63,7 @@ func reportProgress(ctx context.Context, cfg Config) {
 	seen := 0
 	open := map[int]string{}
 	var order []int
+	waits := newPauses()
 	for wait.For(ctx, progressEvery) == nil {
 		confirmed := p.Confirmed
 		for _, e := range cfg.History.Since(seen) {
@@ -67,6 +71,7 @@ func reportProgress(ctx context.Context, cfg Config) {
 			switch e.Kind {
 			case history.Confirmed:
 				p.Confirmed++
+				waits.confirmed(&e)
 			case history.Fault:
 				p.Faults++
 				open[e.Fault], order = e.Note, append(order, e.Fault)
@@ -76,6 +81,7 @@ func reportProgress(ctx context.Context, cfg Config) {
 			}
 		}
 		p.At, p.Current = cfg.History.Now(), nil
+		p.Pauses = waits.look(p.At)
 		for _, n := range order {
 			if note, lasts := open[n]; lasts {
 				p.Current = append(p.Current, note)

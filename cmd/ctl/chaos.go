@@ -13,7 +13,7 @@ import (
 // newChaos groups `quoratectl chaos`.
 func newChaos(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "chaos", Short: "Put faults into a cluster, and judge what its clients saw"}
-	cmd.AddCommand(newChaosRun(s), newChaosList(s), newChaosCheck())
+	cmd.AddCommand(newChaosRun(s), newChaosWatch(s), newChaosStop(), newChaosList(s), newChaosCheck())
 	return cmd
 }
 
@@ -53,6 +53,35 @@ func newChaosRun(s *session) *cobra.Command {
 	f.BoolVar(&o.Strict, "strict", false, "fail if nothing shows that a kind of fault was felt")
 	f.BoolVar(&o.Soak, "soak", false, "run seed after seed until interrupted, and keep what failing runs left")
 	return cmd
+}
+
+// newChaosWatch makes `chaos watch`.
+func newChaosWatch(s *session) *cobra.Command {
+	var o command.Options
+	cmd := &cobra.Command{
+		Use: "watch", Short: "Publish and consume while something else happens to a cluster, then judge the history", Args: exactArgs(),
+		Long: "Publish and consume, without faults, until SIGTERM or ctrl-c, chaos stop, or --time: while a cluster is upgraded, for\n" +
+			"example. A line each second has the longest time without a confirm that a publisher of each class of clients saw\n" +
+			"since the line before. Then the history is judged, as that of chaos run.",
+		Example: "  quoratectl chaos watch --confirm staging -a node1:7070 --user ops --out watched\n  quoratectl chaos stop watched",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runChaos(cmd, s, &o, command.Watch) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Target, "target", "", "how nodes are reached: addresses or k8s; default addresses")
+	existingFlags(cmd, &o.Existing)
+	f.StringSliceVar(&o.Workloads, "workloads", []string{"publish"}, "names of workloads, with commas between")
+	f.DurationVar(&o.Length, "time", time.Hour, "the longest time that messages are published")
+	f.IntVar(&o.Rate, "rate", 0, "messages per second of each workload; 0: what each kind says")
+	f.StringVar(&o.Out, "out", "", "directory for the history and what else the run leaves, which chaos stop names; default: a new one")
+	return cmd
+}
+
+// newChaosStop makes `chaos stop`.
+func newChaosStop() *cobra.Command {
+	return &cobra.Command{
+		Use: "stop DIR", Short: "End the publishing of the chaos watch that has this directory as --out", Args: exactArgs("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error { return command.Stop(args[0]) },
+	}
 }
 
 // newChaosList makes `chaos list`.

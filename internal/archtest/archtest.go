@@ -170,7 +170,7 @@ func Table() []Package {
 		{Path: "chaos/workload", Imports: []string{"chaos/history", "chaos/target", "client", "internal/wait"}, ThirdParty: []string{"amqp091"}},
 		{Path: "chaos/report", Imports: []string{"chaos/check", "chaos/history"}},
 		{Path: "chaos/run", Imports: []string{"chaos/check", "chaos/fault", "chaos/history", "chaos/report", "chaos/target", "chaos/workload", "client", "internal/each", "internal/wait"}},
-		{Path: "chaos/command", Imports: []string{"chaos", "chaos/check", "chaos/fault", "chaos/history", "chaos/run", "chaos/target", "chaos/target/docker", "chaos/target/k8s", "chaos/target/local", "chaos/target/netns", "chaos/target/remote", "chaos/target/ssh", "chaos/workload"}},
+		{Path: "chaos/command", Imports: []string{"chaos", "chaos/check", "chaos/fault", "chaos/history", "chaos/run", "chaos/target", "chaos/target/docker", "chaos/target/k8s", "chaos/target/local", "chaos/target/netns", "chaos/target/remote", "chaos/target/ssh", "chaos/workload", "internal/wait"}},
 		{Path: "deploy/helm"},
 		{Path: "deploy/image"},
 		{Path: "deploy/release"},
