@@ -31,6 +31,7 @@ var notOverAMQP = map[string]string{
 	"TestT135": "no method of AMQP tells a consumer whether it is the active one",
 	"TestT148": "publishes with a time of delivery, for which AMQP has no field",
 	"TestT155": "about members of queues, on nodes of its own",
+	"TestT362": "looks at what gRPC has of counts, deaths and annotations",
 	"TestT350": "a delete over AMQP does not tell whether it goes on",
 	"TestT351": "a delete over AMQP does not tell whether it goes on, nor discards",
 	"TestT352": "about figures of nodes, which AMQP has no methods for",
