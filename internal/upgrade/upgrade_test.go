@@ -1,15 +1,11 @@
 package upgrade
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,9 +24,6 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// oldCommit is the last commit without finalised versions; its build reads version 1.
-const oldCommit = "d22c56838bb80cfa51e597da5823b3136f491bcc"
-
 const (
 	testTimeout = 4 * time.Minute
 	clusterName = "upgrade"
@@ -38,87 +31,13 @@ const (
 	pollEvery   = 20 * time.Millisecond
 )
 
-// build makes a node's program from the sources in a directory. The test's own timeout bounds
-// it: on a busy machine it may take minutes.
-func build(t *testing.T, sources, binary string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-buildvcs=false", "-o", binary, "./cmd/node")
-	cmd.Dir = sources
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", binary, err, out)
-	}
-	return binary
-}
-
-// buildOld returns the program of the older commit, or skips the test where that is not. It
-// never changes, so it is kept beside the tools that are built once.
-func buildOld(t *testing.T, root string) string {
-	t.Helper()
-	kept := filepath.Join(root, "bin", "node-"+oldCommit[:12])
-	if _, err := os.Stat(kept); err != nil {
-		built := build(t, oldSources(t, root), kept+".new")
-		if err := os.Rename(built, kept); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// That build is a node without the subcommand.
-	wrapper := filepath.Join(t.TempDir(), "quorate")
-	if err := os.WriteFile(wrapper, fmt.Appendf(nil, "#!/bin/sh\nshift\nexec %q \"$@\"\n", kept), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return wrapper
-}
-
-// oldSources unpacks the older commit, or skips the test where it is not.
-func oldSources(t *testing.T, root string) string {
-	t.Helper()
-	git := exec.CommandContext(t.Context(), "git", "archive", "--format=tar", oldCommit)
-	git.Dir = root
-	var faults bytes.Buffer
-	git.Stderr = &faults
-	archive, err := git.Output()
-	if err != nil {
-		t.Skipf("this needs commit %s of the repository, which a shallow clone lacks: git archive: %v: %s", oldCommit[:12], err, faults.String())
-	}
-	dir := t.TempDir()
-	if err := unpack(archive, dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-func unpack(archive []byte, dir string) error {
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		path := filepath.Join(dir, filepath.FromSlash(h.Name)) // this repository's own names
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		content, err := io.ReadAll(r)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(path), 0o750)
-		}
-		if err == nil {
-			err = os.WriteFile(path, content, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // roll is a cluster between two builds.
 type roll struct {
 	t        *testing.T
 	cluster  *chaos.Cluster
 	client   *client.Client
 	old, new string // programs
+	reads    uint32 // what the old one reads
 }
 
 // to starts a node's process anew from a build.
@@ -158,7 +77,7 @@ func (r *roll) all(ctx context.Context, binary string) error {
 // notFinalised fails if a version has been finalised, which nobody has asked for.
 func (r *roll) notFinalised(ctx context.Context) error {
 	s, err := r.client.ClusterStatus(ctx)
-	if err == nil && s.FinalizedVersion > 1 {
+	if err == nil && s.FinalizedVersion > r.reads {
 		err = fmt.Errorf("node %s says that version %d is finalised", s.Node, s.FinalizedVersion)
 	}
 	return err
@@ -240,39 +159,46 @@ func (r *roll) states(ctx context.Context) map[uint64]map[string]string {
 // on its own disk, and the node comes back with this one.
 func TestRoll(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds two versions and starts processes: not in short mode")
+		t.Skip("builds old versions and starts processes: not in short mode")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &roll{t: t, old: buildOld(t, root), new: build(t, root, filepath.Join(t.TempDir(), "new"))}
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
+	binary := build(t, root, filepath.Join(t.TempDir(), "new"))
+	for version, from := range olds() {
+		t.Run("from version "+version, func(t *testing.T) {
+			r := &roll{t: t, old: from.build(t, root), new: binary, reads: from.reads}
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+			defer cancel()
+			r.run(ctx)
+			r.refused(ctx, from.refused)
+		})
+	}
+}
+
+// run rolls the cluster to and fro while clients work, and judges what they saw.
+func (r *roll) run(ctx context.Context) {
+	t := r.t
+	t.Helper()
+	var err error
 	if r.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
 		Binary: r.old, Dir: t.TempDir(), Name: clusterName, Settings: "timeouts:\n  suspect: 2s\n",
 	}); err != nil {
 		t.Fatal(err)
 	}
-	defer r.cluster.Kill()
+	t.Cleanup(r.cluster.Kill)
 	if err := r.cluster.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if r.client, err = client.Dial(ctx, client.Config{Addresses: r.cluster.Addresses()}); err != nil {
 		t.Fatal(err)
 	}
-	defer r.client.Close()
+	t.Cleanup(r.client.Close)
 
 	events, err := run.Run(ctx, run.Config{
 		Cluster: &local.Cluster{Cluster: r.cluster}, Workloads: []workload.Kind{workload.Publish()}, Length: testTimeout, Rate: 300, Log: t.Logf,
-		Meanwhile: func(ctx context.Context) error {
-			for _, to := range []string{r.new, r.old, r.new} {
-				if err := r.all(ctx, to); err != nil {
-					return err
-				}
-			}
-			return r.finalise(ctx)
-		},
+		Meanwhile: r.toAndFro,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +215,37 @@ func TestRoll(t *testing.T) {
 			}
 		}
 	}
+}
 
+// toAndFro rolls the nodes to the new build, back, forward again, and finalises. What the new version adds, messages
+// with a past, is refused before that, and taken after it.
+func (r *roll) toAndFro(ctx context.Context) error {
+	if err := r.all(ctx, r.new); err != nil {
+		return err
+	}
+	kept, err := r.backUp(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.restore(ctx, kept); client.ClassOf(err) != client.PreconditionFailed || !strings.Contains(err.Error(), "version 6") {
+		return fmt.Errorf("a restore before the version is finalised: %w", err)
+	}
+	for _, to := range []string{r.old, r.new} {
+		if err := r.all(ctx, to); err != nil {
+			return err
+		}
+	}
+	if err := r.finalise(ctx); err != nil {
+		return err
+	}
+	return r.restore(ctx, kept)
+}
+
+// refused starts the older build on what the new one has finalised: it does not become ready, and the node's log says
+// why. With the new build the node comes back.
+func (r *roll) refused(ctx context.Context, why string) {
+	t := r.t
+	t.Helper()
 	n := r.cluster.Nodes[2]
 	if err := n.Stop(ctx); err != nil {
 		t.Fatal(err)
@@ -298,12 +254,12 @@ func TestRoll(t *testing.T) {
 	if err := n.Start(); err != nil {
 		t.Fatal(err)
 	}
-	err = n.WaitReady(ctx)
+	err := n.WaitReady(ctx)
 	if _, runs := n.Running(); err == nil || runs {
 		t.Errorf("the older build on finalised files runs: %v", err)
 	}
-	if log, err := os.ReadFile(n.LogFile()); err != nil || !strings.Contains(string(log), "format version 4, this build reads version 3") {
-		t.Errorf("the older build does not say why it ends: %v", err)
+	if log, err := os.ReadFile(n.LogFile()); err != nil || !strings.Contains(string(log), why) {
+		t.Errorf("the older build does not say why it ends: %v\n%s", err, log[max(0, len(log)-2000):])
 	}
 	n.Use(r.new)
 	if err := n.Start(); err != nil {

@@ -1,0 +1,109 @@
+package upgrade
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// old is a build of an earlier version.
+type old struct {
+	commit string
+	reads  uint32 // the newest version that it reads
+	// bare says that the program is a node without the subcommand.
+	bare bool
+	// refused is what it, or its peers, says of a store of a newer version.
+	refused string
+}
+
+// olds are the builds that a cluster is rolled from: the first one with an upgrade at all, and the last one before the
+// newest version.
+func olds() map[string]old {
+	return map[string]old{
+		"1": {"d22c56838bb80cfa51e597da5823b3136f491bcc", 1, true, "format version 4, this build reads version 3"},
+		"5": {"b3a886cb640e62dcb1e86a553f2b9dcab1a040a3", 5, false, "reads version 5 of stored state"},
+	}
+}
+
+// build makes a node's program from the sources in a directory. The test's own timeout bounds
+// it: on a busy machine it may take minutes.
+func build(t *testing.T, sources, binary string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-buildvcs=false", "-o", binary, "./cmd/node")
+	cmd.Dir = sources
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", binary, err, out)
+	}
+	return binary
+}
+
+// build returns the program of the older commit, or skips the test where that is not. It
+// never changes, so it is kept beside the tools that are built once.
+func (o old) build(t *testing.T, root string) string {
+	t.Helper()
+	kept := filepath.Join(root, "bin", "node-"+o.commit[:12])
+	if _, err := os.Stat(kept); err != nil {
+		built := build(t, o.sources(t, root), kept+".new")
+		if err := os.Rename(built, kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !o.bare {
+		return kept
+	}
+	wrapper := filepath.Join(t.TempDir(), "quorate")
+	if err := os.WriteFile(wrapper, fmt.Appendf(nil, "#!/bin/sh\nshift\nexec %q \"$@\"\n", kept), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return wrapper
+}
+
+// sources unpacks the older commit, or skips the test where it is not.
+func (o old) sources(t *testing.T, root string) string {
+	t.Helper()
+	git := exec.CommandContext(t.Context(), "git", "archive", "--format=tar", o.commit)
+	git.Dir = root
+	var faults bytes.Buffer
+	git.Stderr = &faults
+	archive, err := git.Output()
+	if err != nil {
+		t.Skipf("this needs commit %s of the repository, which a shallow clone lacks: git archive: %v: %s", o.commit[:12], err, faults.String())
+	}
+	dir := t.TempDir()
+	if err := unpack(archive, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func unpack(archive []byte, dir string) error {
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name)) // this repository's own names
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(r)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o750)
+		}
+		if err == nil {
+			err = os.WriteFile(path, content, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
