@@ -158,13 +158,19 @@ race: ## short tests with the race detector, of packages with more than one goro
 	  $(filter-out $(SINGLE:%=github.com/quorate/quorate/%),$(shell $(GO) list $(PKG)))
 
 .PHONY: lint
-lint: deadcode $(BIN)/golangci-lint ## golangci-lint with .golangci.yml, and deadcode
+lint: deadcode shellcheck $(BIN)/golangci-lint ## golangci-lint with .golangci.yml, deadcode, and shellcheck where it is
 	$(BIN)/golangci-lint run ./...
 	cd deploy/k8s/test && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd cmd/operator && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd bench && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd examples/amqp && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+
+# Debian's package shellcheck, which .ci/run installs.
+.PHONY: shellcheck
+shellcheck: ## scripts that users run, by shellcheck
+	@if command -v shellcheck >/dev/null; then shellcheck deploy/k8s/smoke.sh deploy/packages/*.sh .ci/run; \
+	  else echo "shellcheck: NOT CHECKED: it is not installed"; fi
 
 # The public client may have what nothing here calls.
 .PHONY: deadcode
@@ -261,6 +267,10 @@ cover: ## coverage of short tests, by function
 	@mkdir -p dist
 	$(GO) test -short -tags $(TAGS) -coverprofile dist/cover.out $(PKG)
 	$(GO) tool cover -func dist/cover.out | tail -n 1
+
+.PHONY: golden
+golden: ## data directory and backup of this build's version, which later builds have to read: docs/testing.md; ARGS="-build FILE -reads N"
+	$(GO) test -count=1 -v -tags $(TAGS) -run 'TestWriteGolden$$' ./internal/upgrade -args -write $(ARGS)
 
 ##@ Generated code and tools
 
