@@ -219,10 +219,11 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 		return nil, found, err
 	}
 	cfg.Log, cfg.Progress, cfg.Dir = log, o.progress, dir
+	cfg.Settings = history.Settings{Target: p.Target, Command: p.command(), Machine: machine()}
 	if o.watch != nil {
+		cfg.Settings.Command = "quoratectl chaos watch --target " + p.Target
 		cfg.Progress, cfg.Meanwhile = o.watch.progress, func(ctx context.Context) error { return o.watch.stopped(ctx, dir) }
 	}
-	cfg.Settings = history.Settings{Target: p.Target, Command: p.command(), Machine: machine()}
 	if o.Stop {
 		cfg.Enough = broken
 	}
