@@ -32,9 +32,10 @@ type PublisherConfig struct {
 const producerBytes = 16
 
 const (
-	defaultInFlight = 4096    // PublisherConfig.MaxInFlight if it is 0
-	maxInFlightCap  = 1 << 20 // the largest PublisherConfig.MaxInFlight
-	sendBatch       = 256     // messages passed to the stream between two looks at the ring
+	defaultInFlight = 4096     // PublisherConfig.MaxInFlight if it is 0
+	maxInFlightCap  = 1 << 20  // the largest PublisherConfig.MaxInFlight
+	sendBatch       = 256      // messages passed to the stream between two looks at the ring
+	maxJoinedBytes  = 32 << 10 // of messages that go out in one request
 )
 
 // Publisher publishes over one stream; if that is lost, over a new one on another node. Messages of

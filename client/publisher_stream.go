@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -61,10 +63,11 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Send(&brokerv1.PublishRequest{Producer: p.producer}); err != nil {
+	if err := s.Send(&brokerv1.PublishRequest{Producer: p.producer, Batches: true}); err != nil {
 		return broken(s, err)
 	}
 	p.rewind(n)
+	together := &atomic.Uint32{} // messages that a request may carry; 0: the node has not said so
 	received := make(chan error, 1)
 	go func() {
 		for {
@@ -76,19 +79,33 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 			if !p.c.loggedIn.Load() {
 				p.c.loggedIn.Store(true)
 			}
+			if most := r.GetMaxBatch(); most > 0 {
+				together.Store(most)
+			}
 			p.answer(r)
+			for _, further := range r.GetMore() {
+				p.answer(further)
+			}
 		}
 	}()
-	return p.send(cancel, s, received)
+	return p.send(cancel, s, together, received)
 }
 
 // send sends unsent messages in order until the stream breaks. It returns after the receiver has
 // ended.
-func (p *Publisher) send(cancel func(), s publishStream, received chan error) error {
+func (p *Publisher) send(cancel func(), s publishStream, together *atomic.Uint32, received chan error) error {
 	batch := make([]*brokerv1.PublishRequest, 0, sendBatch)
+	var joined brokerv1.PublishRequest
 	for {
 		batch = p.unsent(batch[:0])
-		for _, r := range batch {
+		for rest := batch; len(rest) > 0; {
+			n := fitting(rest, int(together.Load()))
+			r := rest[0]
+			if n > 1 {
+				joined.Sequence, joined.Message, joined.More = r.GetSequence(), r.GetMessage(), rest[1:n]
+				r = &joined
+			}
+			rest = rest[n:]
 			if err := s.Send(r); err != nil {
 				if !errors.Is(err, io.EOF) {
 					cancel()
@@ -108,6 +125,18 @@ func (p *Publisher) send(cancel func(), s publishStream, received chan error) er
 		case <-p.wake:
 		}
 	}
+}
+
+// fitting returns how many of the next messages go out in one request, at most most. A batch stays well below the size
+// from which a node counts the bytes of a request, so that a message that has to wait does not keep others waiting.
+func fitting(next []*brokerv1.PublishRequest, most int) int {
+	n, size := 1, len(next[0].GetMessage().GetBody())
+	for ; n < min(most, len(next)) && size < maxJoinedBytes; n++ {
+		if size += proto.Size(next[n]); size > maxJoinedBytes {
+			break
+		}
+	}
+	return n
 }
 
 // broken returns why a stream broke: Send itself only says io.EOF.

@@ -27,6 +27,9 @@ func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
 		data.Free()
 		data = plain
 	}
+	if f, ok := m.(*publishFrame); ok {
+		return unreadable(f.read(data))
+	}
 	return unreadable(r.s.codec.Unmarshal(data, m))
 }
 

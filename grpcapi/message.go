@@ -21,7 +21,6 @@ func vhostOf(name string) string {
 
 // setPublish converts a message of the API to a publish; it overwrites out.
 func setPublish(out *broker.Publish, m *brokerv1.Message) error {
-	p := m.GetProperties()
 	*out = broker.Publish{
 		VHost: vhostOf(m.GetVhost()), Exchange: m.GetExchange(), RoutingKey: m.GetRoutingKey(),
 		Body: m.GetBody(), Mandatory: m.GetMandatory(),
@@ -30,9 +29,14 @@ func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 	if raw := m.GetRawRoutingKey(); len(raw) > 0 {
 		out.RoutingKey = string(raw)
 	}
-	if p == nil {
-		return nil
+	if p := m.GetProperties(); p != nil {
+		return setPublishProperties(out, p)
 	}
+	return nil
+}
+
+// setPublishProperties adds the properties of a message of the API to a publish.
+func setPublishProperties(out *broker.Publish, p *brokerv1.Properties) error {
 	q := &out.Properties
 	for _, x := range texts(p, q) {
 		if *x.api != nil {

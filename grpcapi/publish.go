@@ -79,6 +79,7 @@ func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishR
 		s: x.s, stream: stream, sender: sender,
 		news: make(chan struct{}, 1), room: make(chan struct{}, 1), read: make(chan error, 1),
 	}
+	p.done = p.result
 	return p.run()
 }
 
@@ -96,6 +97,7 @@ type publishStream struct {
 	results  []broker.Result
 	inFlight int  // accepted and not yet in results
 	ending   bool // no more messages are accepted
+	batches  bool // the caller reads results in batches
 
 	// Owned by the reader.
 	sender   *broker.Sender
@@ -104,6 +106,8 @@ type publishStream struct {
 	last     uint64
 	first    bool               // the first request has arrived
 	producer *broker.ProducerID // nil: none
+	message  broker.Publish     // the one that is being published
+	done     func(broker.Result)
 }
 
 // run reads in a second goroutine and writes in the handler's. The reader does its own cleaning up,
@@ -122,49 +126,71 @@ func (p *publishStream) run() error {
 // readAll reads messages until the client ends the stream.
 func (p *publishStream) readAll() error {
 	ctx := p.stream.Context()
-	done, room := p.result, keptOf(ctx)
-	inTheWay := room.inTheWay
-	var req brokerv1.PublishRequest
-	var m broker.Publish
+	room := keptOf(ctx)
+	var frame publishFrame
+	defer frame.release()
 	for {
 		if err := p.awaitRoom(ctx); err != nil {
 			return err
 		}
-		if err := p.stream.RecvMsg(&req); err != nil {
+		frame.release()
+		if err := p.stream.RecvMsg(&frame); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
-		opened, err := p.accept(&req)
-		if err != nil {
+		if opened, err := p.accept(&frame); err != nil {
 			return err
-		}
-		if opened {
+		} else if opened {
 			continue
 		}
-		if err := p.s.awaitAlarm(ctx, inTheWay); err != nil { // PUB-10
-			return err
-		}
-		wrong := setPublish(&m, req.GetMessage())
-		m.Token, m.Sender = req.GetSequence(), p.sender
-		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
-		if wrong == nil {
-			if err := p.s.b.AwaitQuotas(ctx, &m, inTheWay); err != nil { // VH-14
+		for i := range frame.count() {
+			if goesOn, err := p.publish(ctx, &frame, i, room); err != nil || !goesOn {
 				return err
 			}
 		}
-		room.letGo()
-		refused := p.enter(ctx, m.VHost)
-		if !p.take() {
-			return nil
-		}
-		if err := cmp.Or(refused, wrong); err != nil {
-			done(broker.Result{Token: m.Token, Kind: broker.Invalid, Err: err})
-			continue
-		}
-		p.s.b.Publish(ctx, &m, done)
 	}
+}
+
+// publish publishes a message of a request. goesOn is false when the stream takes no more messages.
+func (p *publishStream) publish(ctx context.Context, frame *publishFrame, i int, room *kept) (goesOn bool, err error) {
+	n, m := frame.at(i), &p.message
+	if i > 0 {
+		if err := p.acceptSequence(n.sequence); err != nil {
+			return false, err
+		}
+		if err := p.awaitRoom(ctx); err != nil {
+			return false, err
+		}
+	}
+	if err := p.s.awaitAlarm(ctx, room.inTheWay); err != nil { // PUB-10
+		return false, err
+	}
+	broken, wrong := frame.publish(m, n)
+	if broken != nil {
+		return false, unreadable(broken)
+	}
+	m.Token, m.Sender = n.sequence, p.sender
+	m.Producer, m.ProducerSeq = p.producer, n.sequence
+	if wrong == nil {
+		if err := p.s.b.AwaitQuotas(ctx, m, room.inTheWay); err != nil { // VH-14
+			return false, err
+		}
+	}
+	if i == frame.count()-1 {
+		room.letGo()
+	}
+	refused := p.enter(ctx, m.VHost)
+	if !p.take() {
+		return false, nil
+	}
+	if err := cmp.Or(refused, wrong); err != nil {
+		p.done(broker.Result{Token: m.Token, Kind: broker.Invalid, Err: err})
+		return true, nil
+	}
+	p.s.b.Publish(ctx, m, p.done)
+	return true, nil
 }
 
 // alarmLook is the interval at which a message that waits for the end of an alarm checks whether it is in the way of
@@ -231,31 +257,64 @@ func (p *publishStream) takeNoMore() {
 }
 
 // accept checks a request's position in the stream; opened reports that the request has no message.
-func (p *publishStream) accept(req *brokerv1.PublishRequest) (opened bool, err error) {
-	if id := req.GetProducer(); len(id) > 0 {
-		switch {
-		case len(id) != len(broker.ProducerID{}):
-			return false, invalid("stream", "producer", strconv.Itoa(len(id))+" bytes", "want 16 bytes")
-		case p.first && (p.producer == nil || broker.ProducerID(id) != *p.producer):
-			return false, invalid("stream", "producer", "", "belongs in the first request of the stream; open another stream for another publisher")
-		}
-		name := broker.ProducerID(id)
-		p.producer = &name
+func (p *publishStream) accept(req *publishFrame) (opened bool, err error) {
+	if err := p.acceptProducer(req.producer); err != nil {
+		return false, err
 	}
 	first := !p.first
 	p.first = true
-	if req.GetMessage() == nil {
-		if first && req.GetSequence() == 0 {
+	if req.batches {
+		if !first {
+			return false, invalid("stream", "batches", "true", "belongs in the first request of the stream")
+		}
+		p.mu.Lock()
+		p.batches = true
+		p.mu.Unlock()
+		wait.Wake(p.news)
+	}
+	if n := req.count(); n > maxBatch {
+		return false, invalid("stream", "more", strconv.Itoa(n-1)+" messages", fmt.Sprintf("want at most %d in a request", maxBatch))
+	}
+	for i := range req.more {
+		if m := &req.more[i]; !m.there || m.other {
+			return false, invalid("stream", "more", "", "want a sequence and a message in each, and nothing else")
+		}
+	}
+	if !req.there {
+		if first && req.sequence == 0 && len(req.more) == 0 {
 			return true, nil
 		}
 		return false, invalid("stream", "message", "", "is not set; only the first request may come without one, and then without sequence")
 	}
-	if n := req.GetSequence(); n <= p.last {
-		return false, invalid("stream", "sequence", strconv.FormatUint(n, 10),
+	return false, p.acceptSequence(req.sequence)
+}
+
+// acceptProducer takes the name of the publisher from the first request.
+func (p *publishStream) acceptProducer(id []byte) error {
+	if len(id) == 0 {
+		return nil
+	}
+	switch {
+	case len(id) != len(broker.ProducerID{}):
+		return invalid("stream", "producer", strconv.Itoa(len(id))+" bytes", "want 16 bytes")
+	case p.first && (p.producer == nil || broker.ProducerID(id) != *p.producer):
+		return invalid("stream", "producer", "", "belongs in the first request of the stream; open another stream for another publisher")
+	}
+	if p.producer == nil {
+		name := broker.ProducerID(id)
+		p.producer = &name
+	}
+	return nil
+}
+
+// acceptSequence checks the sequence of the next message.
+func (p *publishStream) acceptSequence(n uint64) error {
+	if n <= p.last {
+		return invalid("stream", "sequence", strconv.FormatUint(n, 10),
 			fmt.Sprintf("must be above the one before, %d; number the messages of a stream upwards from 1", p.last))
 	}
-	p.last = req.GetSequence()
-	return false, nil
+	p.last = n
+	return nil
 }
 
 // awaitRoom waits while the window is full.
@@ -297,21 +356,16 @@ func (p *publishStream) result(r broker.Result) {
 // the client resends what has none.
 func (p *publishStream) write() (end error) {
 	life, cut := lifeOf(p.stream.Context()), p.s.b.Serving.CutOff()
-	var res brokerv1.PublishResult
-	resp := &brokerv1.PublishResponse{Result: &res}
+	responses := responses{stream: p.stream}
 	var batch []broker.Result
 	ending := false
 	for {
 		p.mu.Lock()
 		batch, p.results = p.results, batch[:0]
-		waiting := p.inFlight
+		waiting, batches := p.inFlight, p.batches
 		p.mu.Unlock()
-		for i := range batch {
-			resp.Sequence = batch[i].Token
-			toResult(&res, &batch[i])
-			if err := p.stream.Send(resp); err != nil {
-				return err
-			}
+		if err := responses.send(batch, batches); err != nil {
+			return err
 		}
 		if len(batch) > 0 {
 			clear(batch)

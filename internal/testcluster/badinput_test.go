@@ -177,6 +177,16 @@ func testBadPublishStream(t *testing.T, p peer) {
 		r.Producer[0] = byte(n)
 		return r
 	}
+	with := func(r *brokerv1.PublishRequest, more ...*brokerv1.PublishRequest) *brokerv1.PublishRequest {
+		r.More = more
+		return r
+	}
+	many := func(n int) (all []*brokerv1.PublishRequest) {
+		for i := range n {
+			all = append(all, good(uint64(i+2)))
+		}
+		return all
+	}
 	rows := []struct {
 		reqs    []*brokerv1.PublishRequest
 		results int
@@ -189,6 +199,13 @@ func testBadPublishStream(t *testing.T, p peer) {
 		{[]*brokerv1.PublishRequest{producer(16, good(1)), producer(17, good(2))}, 1, "producer = 17 bytes"},
 		{[]*brokerv1.PublishRequest{good(1), producer(16, good(2))}, 1, "belongs in the first request"},
 		{[]*brokerv1.PublishRequest{good(1), {Sequence: 2}}, 1, "message: is not set"},
+		{[]*brokerv1.PublishRequest{good(1), {Sequence: 2, Message: good(2).GetMessage(), Batches: true}}, 1, "batches = true: belongs in the first request"},
+		{[]*brokerv1.PublishRequest{with(good(1), good(2), good(2))}, 2, "sequence = 2: must be above the one before, 2"},
+		{[]*brokerv1.PublishRequest{with(good(1), &brokerv1.PublishRequest{Sequence: 2})}, 0, "more: want a sequence and a message in each"},
+		{[]*brokerv1.PublishRequest{with(good(1), producer(16, good(2)))}, 0, "more: want a sequence and a message in each"},
+		{[]*brokerv1.PublishRequest{with(good(1), with(good(2), good(3)))}, 0, "more: want a sequence and a message in each"},
+		{[]*brokerv1.PublishRequest{with(&brokerv1.PublishRequest{}, good(2))}, 0, "message: is not set"},
+		{[]*brokerv1.PublishRequest{with(good(1), many(256)...)}, 0, "more = 256 messages: want at most 256 in a request"},
 	}
 	for _, row := range rows {
 		results, err := publishRequests(t, p, row.reqs...)

@@ -305,7 +305,13 @@ type PublishRequest struct {
 	// Producer, in the first request of a stream, is 16 random bytes that name the
 	// publisher. A publisher that lost its stream sends the messages without a result again, in
 	// order, under the same sequences, on any node: no queue stores a message twice.
-	Producer      []byte `protobuf:"bytes,3,opt,name=producer,proto3" json:"producer,omitempty"`
+	Producer []byte `protobuf:"bytes,3,opt,name=producer,proto3" json:"producer,omitempty"`
+	// Batches, in the first request of a stream, says that the caller reads PublishResponse.more.
+	Batches bool `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"`
+	// More are messages that follow this one, as if each had come in a request of its own. They have a sequence and a
+	// message and no other field. A caller sends them only after a response of the stream had max_batch, and together no
+	// more messages in a request than that says.
+	More          []*PublishRequest `protobuf:"bytes,5,rep,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +363,20 @@ func (x *PublishRequest) GetMessage() *Message {
 func (x *PublishRequest) GetProducer() []byte {
 	if x != nil {
 		return x.Producer
+	}
+	return nil
+}
+
+func (x *PublishRequest) GetBatches() bool {
+	if x != nil {
+		return x.Batches
+	}
+	return false
+}
+
+func (x *PublishRequest) GetMore() []*PublishRequest {
+	if x != nil {
+		return x.More
 	}
 	return nil
 }
@@ -1203,9 +1223,14 @@ func (x *Decimal) GetValue() int32 {
 
 // PublishResponse is the result of one message.
 type PublishResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Result        *PublishResult         `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Sequence uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Result   *PublishResult         `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	// More are further results, only in streams whose first request had batches set.
+	More []*PublishResponse `protobuf:"bytes,3,rep,name=more,proto3" json:"more,omitempty"`
+	// MaxBatch is how many messages one request may carry. It comes with the first response to a stream whose first
+	// request had batches set. A server of an older build never sends it, and reads one message of a request.
+	MaxBatch      uint32 `protobuf:"varint,4,opt,name=max_batch,json=maxBatch,proto3" json:"max_batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1252,6 +1277,20 @@ func (x *PublishResponse) GetResult() *PublishResult {
 		return x.Result
 	}
 	return nil
+}
+
+func (x *PublishResponse) GetMore() []*PublishResponse {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
+func (x *PublishResponse) GetMaxBatch() uint32 {
+	if x != nil {
+		return x.MaxBatch
+	}
+	return 0
 }
 
 // PublishResult is the outcome of publishing a message.
@@ -2997,11 +3036,13 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x0fConnectResponse\x12\x1e\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\tR\n" +
-	"connection\"~\n" +
+	"connection\"\xcf\x01\n" +
 	"\x0ePublishRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
 	"\amessage\x18\x02 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\x12\x1a\n" +
-	"\bproducer\x18\x03 \x01(\fR\bproducer\"\xb4\x02\n" +
+	"\bproducer\x18\x03 \x01(\fR\bproducer\x12\x18\n" +
+	"\abatches\x18\x04 \x01(\bR\abatches\x125\n" +
+	"\x04more\x18\x05 \x03(\v2!.quorate.broker.v1.PublishRequestR\x04more\"\xb4\x02\n" +
 	"\aMessage\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x1a\n" +
 	"\bexchange\x18\x02 \x01(\tR\bexchange\x12\x1f\n" +
@@ -3086,10 +3127,12 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x04kind\"5\n" +
 	"\aDecimal\x12\x14\n" +
 	"\x05scale\x18\x01 \x01(\rR\x05scale\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value\"g\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value\"\xbc\x01\n" +
 	"\x0fPublishResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x128\n" +
-	"\x06result\x18\x02 \x01(\v2 .quorate.broker.v1.PublishResultR\x06result\"\xd2\x02\n" +
+	"\x06result\x18\x02 \x01(\v2 .quorate.broker.v1.PublishResultR\x06result\x126\n" +
+	"\x04more\x18\x03 \x03(\v2\".quorate.broker.v1.PublishResponseR\x04more\x12\x1b\n" +
+	"\tmax_batch\x18\x04 \x01(\rR\bmaxBatch\"\xd2\x02\n" +
 	"\rPublishResult\x12?\n" +
 	"\x06result\x18\x01 \x01(\x0e2'.quorate.broker.v1.PublishResult.ResultR\x06result\x12<\n" +
 	"\n" +
@@ -3308,60 +3351,62 @@ var file_broker_v1_broker_proto_goTypes = []any{
 }
 var file_broker_v1_broker_proto_depIdxs = []int32{
 	6,  // 0: quorate.broker.v1.PublishRequest.message:type_name -> quorate.broker.v1.Message
-	7,  // 1: quorate.broker.v1.Message.properties:type_name -> quorate.broker.v1.Properties
-	8,  // 2: quorate.broker.v1.Properties.headers:type_name -> quorate.broker.v1.Table
-	38, // 3: quorate.broker.v1.Properties.raw:type_name -> quorate.broker.v1.Properties.RawEntry
-	9,  // 4: quorate.broker.v1.Table.fields:type_name -> quorate.broker.v1.Field
-	11, // 5: quorate.broker.v1.Field.value:type_name -> quorate.broker.v1.Value
-	11, // 6: quorate.broker.v1.Array.values:type_name -> quorate.broker.v1.Value
-	12, // 7: quorate.broker.v1.Value.decimal:type_name -> quorate.broker.v1.Decimal
-	8,  // 8: quorate.broker.v1.Value.table:type_name -> quorate.broker.v1.Table
-	10, // 9: quorate.broker.v1.Value.array:type_name -> quorate.broker.v1.Array
-	14, // 10: quorate.broker.v1.PublishResponse.result:type_name -> quorate.broker.v1.PublishResult
-	1,  // 11: quorate.broker.v1.PublishResult.result:type_name -> quorate.broker.v1.PublishResult.Result
-	15, // 12: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
-	16, // 13: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
-	2,  // 14: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
-	39, // 15: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
-	6,  // 16: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
-	14, // 17: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
-	20, // 18: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
-	21, // 19: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
-	24, // 20: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
-	22, // 21: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
-	23, // 22: quorate.broker.v1.ConsumeRequest.extend_ack_deadline:type_name -> quorate.broker.v1.ExtendAckDeadline
-	0,  // 23: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
-	8,  // 24: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
-	26, // 25: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
-	29, // 26: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
-	30, // 27: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
-	31, // 28: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
-	28, // 29: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
-	27, // 30: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
-	32, // 31: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
-	7,  // 32: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
-	33, // 33: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
-	8,  // 34: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
-	32, // 35: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
-	0,  // 36: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
-	8,  // 37: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
-	5,  // 38: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
-	17, // 39: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
-	19, // 40: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
-	34, // 41: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
-	36, // 42: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
-	3,  // 43: quorate.broker.v1.Broker.Connect:input_type -> quorate.broker.v1.ConnectRequest
-	13, // 44: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
-	18, // 45: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
-	25, // 46: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
-	35, // 47: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
-	37, // 48: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
-	4,  // 49: quorate.broker.v1.Broker.Connect:output_type -> quorate.broker.v1.ConnectResponse
-	44, // [44:50] is the sub-list for method output_type
-	38, // [38:44] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	5,  // 1: quorate.broker.v1.PublishRequest.more:type_name -> quorate.broker.v1.PublishRequest
+	7,  // 2: quorate.broker.v1.Message.properties:type_name -> quorate.broker.v1.Properties
+	8,  // 3: quorate.broker.v1.Properties.headers:type_name -> quorate.broker.v1.Table
+	38, // 4: quorate.broker.v1.Properties.raw:type_name -> quorate.broker.v1.Properties.RawEntry
+	9,  // 5: quorate.broker.v1.Table.fields:type_name -> quorate.broker.v1.Field
+	11, // 6: quorate.broker.v1.Field.value:type_name -> quorate.broker.v1.Value
+	11, // 7: quorate.broker.v1.Array.values:type_name -> quorate.broker.v1.Value
+	12, // 8: quorate.broker.v1.Value.decimal:type_name -> quorate.broker.v1.Decimal
+	8,  // 9: quorate.broker.v1.Value.table:type_name -> quorate.broker.v1.Table
+	10, // 10: quorate.broker.v1.Value.array:type_name -> quorate.broker.v1.Array
+	14, // 11: quorate.broker.v1.PublishResponse.result:type_name -> quorate.broker.v1.PublishResult
+	13, // 12: quorate.broker.v1.PublishResponse.more:type_name -> quorate.broker.v1.PublishResponse
+	1,  // 13: quorate.broker.v1.PublishResult.result:type_name -> quorate.broker.v1.PublishResult.Result
+	15, // 14: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
+	16, // 15: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
+	2,  // 16: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
+	39, // 17: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
+	6,  // 18: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
+	14, // 19: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
+	20, // 20: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
+	21, // 21: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
+	24, // 22: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
+	22, // 23: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
+	23, // 24: quorate.broker.v1.ConsumeRequest.extend_ack_deadline:type_name -> quorate.broker.v1.ExtendAckDeadline
+	0,  // 25: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
+	8,  // 26: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
+	26, // 27: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
+	29, // 28: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
+	30, // 29: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
+	31, // 30: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
+	28, // 31: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
+	27, // 32: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
+	32, // 33: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
+	7,  // 34: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
+	33, // 35: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
+	8,  // 36: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
+	32, // 37: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
+	0,  // 38: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
+	8,  // 39: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
+	5,  // 40: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
+	17, // 41: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
+	19, // 42: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
+	34, // 43: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
+	36, // 44: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
+	3,  // 45: quorate.broker.v1.Broker.Connect:input_type -> quorate.broker.v1.ConnectRequest
+	13, // 46: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
+	18, // 47: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
+	25, // 48: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
+	35, // 49: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
+	37, // 50: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
+	4,  // 51: quorate.broker.v1.Broker.Connect:output_type -> quorate.broker.v1.ConnectResponse
+	46, // [46:52] is the sub-list for method output_type
+	40, // [40:46] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_broker_proto_init() }

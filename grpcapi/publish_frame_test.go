@@ -1,0 +1,207 @@
+package grpcapi
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// publishRequests returns requests with everything that one may have.
+func publishRequests() []*brokerv1.PublishRequest {
+	text, mode := "text", uint32(2)
+	full := &brokerv1.Message{
+		Vhost: "v", Exchange: "e", RoutingKey: "k", Body: []byte("body"), Mandatory: true, DeliverAtMs: 5, DelayMs: -1,
+		Properties: &brokerv1.Properties{ContentType: &text, DeliveryMode: &mode, Headers: toTable(allKinds()), Raw: map[string][]byte{"app_id": {0xff}}},
+	}
+	raw := &brokerv1.Message{RoutingKey: "k", RawRoutingKey: []byte{0xff, 'k'}}
+	few := uint32(3)
+	return []*brokerv1.PublishRequest{
+		{},
+		{Producer: make([]byte, 16), Batches: true},
+		{Sequence: 1, Message: &brokerv1.Message{}},
+		{Sequence: 1 << 63, Message: full},
+		{Sequence: 2, Message: raw, Producer: []byte("short")},
+		{Sequence: 2, Message: &brokerv1.Message{Properties: &brokerv1.Properties{DeliveryMode: &few}}},
+		{Sequence: 2, Message: raw, More: []*brokerv1.PublishRequest{{Sequence: 3, Message: full}, {Sequence: 4, Message: raw}, {}, {Sequence: 9}}},
+	}
+}
+
+// decoded is what a request says.
+type decoded struct {
+	producer  []byte
+	batches   bool
+	sequences []uint64
+	there     []bool
+	messages  []broker.Publish
+	invalid   []string
+}
+
+// add adds a message.
+func (d *decoded) add(sequence uint64, there bool, m broker.Publish, invalid error) {
+	if m.Body = bytes.Clone(m.Body); len(m.Body) == 0 {
+		m.Body = nil
+	}
+	text := ""
+	if invalid != nil {
+		m, text = broker.Publish{}, invalid.Error()
+	}
+	d.sequences, d.there, d.messages, d.invalid = append(d.sequences, sequence), append(d.there, there), append(d.messages, m), append(d.invalid, text)
+}
+
+// decodedByHand reads a request as streams do.
+func decodedByHand(f *publishFrame, data []byte) (d decoded, err error) {
+	defer f.release()
+	if err := f.read(mem.BufferSlice{mem.SliceBuffer(bytes.Clone(data))}); err != nil {
+		return d, err
+	}
+	d.producer, d.batches = bytes.Clone(f.producer), f.batches
+	for i := range f.count() {
+		n := f.at(i)
+		var m broker.Publish
+		broken, invalid := f.publish(&m, n)
+		if broken != nil {
+			return d, broken
+		}
+		d.add(n.sequence, n.there, m, invalid)
+	}
+	return d, nil
+}
+
+// decodedByProto reads it by the generated types. odd reports fields in places where a stream refuses them.
+func decodedByProto(data []byte) (d decoded, odd bool, err error) {
+	var r brokerv1.PublishRequest
+	if err := proto.Unmarshal(data, &r); err != nil {
+		return d, false, err
+	}
+	d.producer, d.batches = r.GetProducer(), r.GetBatches()
+	for _, n := range append([]*brokerv1.PublishRequest{&r}, r.GetMore()...) {
+		var m broker.Publish
+		invalid := setPublish(&m, n.GetMessage())
+		d.add(n.GetSequence(), n.GetMessage() != nil, m, invalid)
+		odd = odd || n != &r && (len(n.GetProducer()) > 0 || n.GetBatches() || len(n.GetMore()) > 0)
+	}
+	return d, odd, nil
+}
+
+func TestPublishFrame(t *testing.T) {
+	var f publishFrame
+	for _, r := range publishRequests() {
+		data := encode(t, r)
+		got, err := decodedByHand(&f, data)
+		want, _, fault := decodedByProto(data)
+		if err != nil || fault != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v:\n%+v, %v,\nby protobuf\n%+v, %v", r, got, err, want, fault)
+		}
+	}
+}
+
+// Fields that come twice are merged, as protobuf wants it.
+func TestPublishFrameMerges(t *testing.T) {
+	text := "text"
+	first := encode(t, &brokerv1.PublishRequest{Sequence: 1, Message: &brokerv1.Message{RoutingKey: "a", Exchange: "e", Properties: &brokerv1.Properties{AppId: &text}}})
+	second := encode(t, &brokerv1.PublishRequest{Sequence: 2, Message: &brokerv1.Message{RoutingKey: "b", Properties: &brokerv1.Properties{MessageId: &text}}})
+	data := append(first, second...)
+	var f publishFrame
+	got, err := decodedByHand(&f, data)
+	want, _, fault := decodedByProto(data)
+	if err != nil || fault != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, by protobuf %+v, %v", got, err, want, fault)
+	}
+	if m := got.messages[0]; got.sequences[0] != 2 || m.RoutingKey != "b" || m.Exchange != "e" || m.Properties.AppID == "" || m.Properties.MessageID == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What one message had is not in the next.
+func TestPublishFrameForgets(t *testing.T) {
+	var f publishFrame
+	all := publishRequests()
+	if _, err := decodedByHand(&f, encode(t, all[3])); err != nil {
+		t.Fatal(err)
+	}
+	got, err := decodedByHand(&f, encode(t, all[2]))
+	want := decoded{sequences: []uint64{1}, there: []bool{true}, messages: []broker.Publish{{VHost: broker.DefaultVHost}}, invalid: []string{""}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestPublishFrameUnreadable(t *testing.T) {
+	bad := map[string][]byte{
+		"cut off":           encode(t, publishRequests()[3])[:9],
+		"no field":          {0},
+		"text is not UTF-8": protowire.AppendBytes([]byte{2<<3 | 2}, []byte{3<<3 | 2, 1, 0xff}),
+		"within more":       protowire.AppendBytes([]byte{5<<3 | 2}, []byte{2<<3 | 2, 9}),
+	}
+	for what, data := range bad {
+		var f publishFrame
+		if d, err := decodedByHand(&f, data); err == nil {
+			t.Errorf("%s: %+v", what, d)
+		}
+	}
+}
+
+// A stream that uses ever new names, or long ones, keeps few.
+func TestNameCache(t *testing.T) {
+	var n nameCache
+	for i := range 10 * maxNames {
+		if name := strings.Repeat("x", i); n.of([]byte(name)) != name {
+			t.Fatal(i)
+		}
+	}
+	bytes := 0
+	for name := range n.known {
+		bytes += len(name)
+	}
+	if len(n.known) > maxNames || bytes > maxNames*maxNameBytes {
+		t.Errorf("%d names of %d bytes", len(n.known), bytes)
+	}
+}
+
+// Whatever a client sends is read or refused as by protobuf.
+func FuzzPublishFrame(f *testing.F) {
+	for _, r := range publishRequests() {
+		f.Add(encode(f, r))
+	}
+	frame := publishFrame{}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		want, odd, fault := decodedByProto(data)
+		got, err := decodedByHand(&frame, data)
+		if odd || fault != nil && err == nil && bytes.IndexByte(data, 5<<3|2) >= 0 { // refused, if not for its encoding
+			return
+		}
+		if (err == nil) != (fault == nil) {
+			t.Fatalf("%v, by protobuf %v", err, fault)
+		}
+		if err == nil && len(want.messages) > 0 && !samePublishes(&got, &want) {
+			t.Fatalf("%+v\nby protobuf\n%+v", got, want)
+		}
+	})
+}
+
+// samePublishes compares all but floating-point values, of which some do not equal themselves.
+func samePublishes(a, b *decoded) bool {
+	if !bytes.Equal(a.producer, b.producer) || a.batches != b.batches || !reflect.DeepEqual(a.sequences, b.sequences) ||
+		!reflect.DeepEqual(a.there, b.there) || !reflect.DeepEqual(a.invalid, b.invalid) {
+		return false
+	}
+	for i := range a.messages {
+		x, y := a.messages[i], b.messages[i]
+		if len(x.Headers) != len(y.Headers) {
+			return false
+		}
+		x.Headers, y.Headers = nil, nil
+		if !reflect.DeepEqual(x, y) {
+			return false
+		}
+	}
+	return true
+}
