@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/quorate/quorate/broker/failure"
@@ -166,8 +167,11 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 		delivered.Consumed.Add(uint64(n))
 	}
 
+	dst = slices.Grow(dst, n)
 	for i := range batch {
-		d, added, err := decodeDelivery(&batch[i])
+		at := len(dst)
+		d := &dst[:at+1][at]
+		added, err := decodeDelivery(d, &batch[i])
 		if err != nil {
 			return dst, errUnreadable(err, c.about)
 		}
@@ -175,9 +179,9 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 			c.note(d.ID, added)
 		}
 		if c.b.tracer != nil {
-			c.trace(&d)
+			c.trace(d)
 		}
-		dst = append(dst, d)
+		dst = dst[:at+1]
 	}
 	c.recycle()
 	if more || (ended != nil && n > 0) {

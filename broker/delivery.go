@@ -17,20 +17,17 @@ type Delivery struct {
 
 // decodeDelivery decodes a stored message and adds the annotations that returns and discards gave
 // it. It also returns these annotations alone.
-func decodeDelivery(d *traffic.Delivery) (_ Delivery, added message.Table, err error) {
-	m, err := message.Decode(d.Message)
-	if err != nil {
-		return Delivery{}, nil, err
+func decodeDelivery(out *Delivery, d *traffic.Delivery) (added message.Table, err error) {
+	*out = Delivery{
+		ID: uint64(d.MsgID), Redelivered: d.AcquiredCount > 0, DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
 	}
-	if d.Annotations != nil {
-		if added, err = m.Annotate(d.Annotations); err != nil {
-			return Delivery{}, nil, err
-		}
+	if err := message.DecodeInto(&out.Message, d.Message); err != nil {
+		return nil, err
 	}
-	return Delivery{
-		ID: uint64(d.MsgID), Message: *m, Redelivered: d.AcquiredCount > 0,
-		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
-	}, added, nil
+	if d.Annotations == nil {
+		return nil, nil
+	}
+	return out.Message.Annotate(d.Annotations)
 }
 
 // Headers returns the headers that AMQP clients see: the message's own, what returns and discards added (DEL-11), its

@@ -44,8 +44,8 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 		}
 		return Got{Ready: ready}, failure.Translate(err, about)
 	}
-	d, _, err := decodeDelivery(cd)
-	if err != nil {
+	var d Delivery
+	if _, err := decodeDelivery(&d, cd); err != nil {
 		return Got{}, errUnreadable(err, about)
 	}
 	d.ID = 1

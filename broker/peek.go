@@ -128,7 +128,8 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 // peeked decodes a message that the queue's leader has sent. If the leader was asked for less than heads, it has sent
 // no stored form, and peeked fails.
 func peeked(m *leader.Peeked) (Peeked, error) {
-	d, _, err := decodeDelivery(&traffic.Delivery{
+	var d Delivery
+	_, err := decodeDelivery(&d, &traffic.Delivery{
 		Delivery: quorumq.Delivery{DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount}, Message: m.Message, Annotations: m.Annotations,
 	})
 	out := Peeked{

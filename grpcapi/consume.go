@@ -90,8 +90,6 @@ type consumeStream struct {
 	notices chan notices // for the writer
 	tasks   chan task    // what awaits commits, in order
 	read    chan error   // why the reader ended
-
-	batch []broker.Delivery // of the writer
 }
 
 // notices are the results of tasks.
@@ -271,24 +269,16 @@ func (x *consumeStream) deliver() (ended bool, err error) {
 	if err := x.sendRevoked(); err != nil {
 		return false, err
 	}
-	x.batch, err = x.c.Take(x.batch[:0], x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
+	out := x.s.newOutgoing()
+	defer x.s.release(out)
+	out.taken, err = x.c.Take(out.taken, x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
 	if err != nil {
 		return x.consumerEnded(err)
 	}
-	n := len(x.batch)
-	if n == 0 {
+	if len(out.taken) == 0 {
 		return false, nil
 	}
-	deliveries := make([]brokerv1.Delivery, n)
-	properties := make([]brokerv1.Properties, n)
-	out := &brokerv1.Deliveries{Deliveries: make([]*brokerv1.Delivery, n)}
-	for i := range n {
-		setDelivery(&deliveries[i], &properties[i], &x.batch[i])
-		out.Deliveries[i] = &deliveries[i]
-	}
-	err = x.stream.Send(&brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Deliveries{Deliveries: out}})
-	clear(x.batch)
-	return false, err
+	return false, x.stream.Send(out.response())
 }
 
 // sendActivity sends whether the consumer is the active one, if that has changed.

@@ -25,7 +25,7 @@ type publishFrame struct {
 	producer []byte        // nil: none
 	batches  bool          // the caller reads results in batches
 	data     mem.Buffer    // nil: none
-	names    nameCache       // of the stream
+	names    nameCache     // of the stream
 	props    propertiesBox // of the message that was decoded last
 }
 

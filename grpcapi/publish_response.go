@@ -10,7 +10,7 @@ import (
 // responses sends the results of a Publish stream. What it sends with is used again. One goroutine may use it.
 type responses struct {
 	stream grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]
-	opened bool // the caller has been told how large its batches may be
+	opened bool // the caller knows how large its batches may be
 	first  brokerv1.PublishResponse
 	result brokerv1.PublishResult
 	more   []*brokerv1.PublishResponse // as many as one response had at most, with a result each

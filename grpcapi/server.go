@@ -129,6 +129,7 @@ type Server struct {
 	pace      *pace
 	codec     encoding.CodecV2
 
+	outgoing sync.Pool        // of *outgoing
 	tags     atomic.Uint64    // for consumers without a tag of their own
 	ownStats *stats.Collector // nil: they are the caller's
 

@@ -117,7 +117,7 @@ func (q *Member) deliver(ds []quorumq.Delivery, first *Led) {
 			}
 		}
 		if box == nil {
-			box = &outbox{q: q, to: to, first: first}
+			box = &outbox{q: q, to: to, first: first, ds: make([]traffic.Delivery, 0, len(ds)-i)}
 			boxes = append(boxes, box)
 		}
 		h, err := q.load(*d)
