@@ -340,6 +340,17 @@ image: build ## dist/image.tar, an OCI image from scratch, without a daemon
 	@mkdir -p dist
 	$(GO) run ./deploy/image -binary $(BIN)/quorate -ctl $(BIN)/quoratectl -name $(IMAGE) -version $(VERSION) -out dist/image.tar
 
+OPERATOR_IMAGE ?= quorate/quorate-operator:dev
+
+.PHONY: operator
+operator: ## bin/quorate-operator, static
+	cd cmd/operator && $(GOBUILD) -o $(BIN)/quorate-operator .
+
+.PHONY: operator-image
+operator-image: operator ## dist/operator-image.tar, the operator's OCI image
+	@mkdir -p dist
+	$(GO) run ./deploy/image -operator $(BIN)/quorate-operator -name $(OPERATOR_IMAGE) -version $(VERSION) -out dist/operator-image.tar
+
 # What each binary is made of, in dist/release: CycloneDX documents beside the binaries, their
 # checksums and their provenance. Nothing in it is of the time or the machine.
 RELEASE   := dist/release

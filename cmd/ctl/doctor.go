@@ -22,6 +22,7 @@ import (
 
 	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/checks"
 )
 
 const (
@@ -46,7 +47,7 @@ func newDoctor(s *session) *cobra.Command {
 		Example: "  quoratectl doctor --out bundle.tar.gz --metrics http://node-1:15692/metrics",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var files map[string][]byte
-			err := s.check(cmd, nil, within, func(ctx context.Context, l *look) ([]problem, error) {
+			err := s.check(cmd, nil, within, func(ctx context.Context, l *look) ([]checks.Problem, error) {
 				d := &diagnosis{look: l, session: s, files: map[string][]byte{}}
 				found := d.examine(ctx)
 				d.scrape(ctx, metrics)
@@ -84,25 +85,25 @@ func (d *diagnosis) keep(name string, v any) {
 }
 
 // missing notes what could not be looked at, which is a problem too.
-func missing(what string, err error) problem {
-	return problem{"collect", what, "cannot be looked at: " + err.Error(), "see that the node runs and that the user has the tag administrator"}
+func missing(what string, err error) checks.Problem {
+	return checks.Problem{Check: "collect", Object: what, Problem: "cannot be looked at: " + err.Error(), Remedy: "see that the node runs and that the user has the tag administrator"}
 }
 
 // examine looks at everything. What cannot be looked at hides nothing else.
-func (d *diagnosis) examine(ctx context.Context) (found []problem) {
+func (d *diagnosis) examine(ctx context.Context) (found []checks.Problem) {
 	d.keep("version", map[string]any{"quoratectl": quorate.About("quoratectl"), "at": time.Now().UTC().Format(time.RFC3339)})
-	d.keep("cluster", plain(d.status))
-	found = slices.Concat(d.ready(), d.alarms(), d.versions())
+	d.keep("cluster", plain(d.Status))
+	found = slices.Concat(d.Ready(), d.Alarms(), d.Versions())
 	if d.session.usesTLS() {
 		found = append(found, d.certificates(ctx)...)
 	}
-	queues, err := client.Collect(d.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
+	queues, err := client.Collect(d.Client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
 	if err != nil {
 		found = append(found, missing("queues", err))
 	}
 	d.keep("queues", plainAll(queues))
 	for _, q := range queues {
-		if p, is := critical(q, ""); is && len(q.Members) > 1 {
+		if p, is := checks.Critical(q, ""); is && len(q.Members) > 1 {
 			found = append(found, p)
 		}
 		found = append(found, ofQueue(&q)...)
@@ -111,27 +112,27 @@ func (d *diagnosis) examine(ctx context.Context) (found []problem) {
 }
 
 // ofQueue finds problems that a queue's figures show.
-func ofQueue(q *client.QueueInfo) (found []problem) {
+func ofQueue(q *client.QueueInfo) (found []checks.Problem) {
 	of := fmt.Sprintf("queue %q in vhost %q", q.Name, q.VHost)
 	f := q.Figures()
 	if f.LastDeadLetterError != "" {
-		found = append(found, problem{
-			"dead-letters", of, fmt.Sprintf("%d dead letters wait: %s", f.MessagesDLX, f.LastDeadLetterError),
-			fmt.Sprintf("see quoratectl explain dead-letter %s", q.Name),
+		found = append(found, checks.Problem{
+			Check: "dead-letters", Object: of, Problem: fmt.Sprintf("%d dead letters wait: %s", f.MessagesDLX, f.LastDeadLetterError),
+			Remedy: fmt.Sprintf("see quoratectl explain dead-letter %s", q.Name),
 		})
 	}
 	if most, ok := q.EffectiveArguments["x-max-length"].(int64); ok && most > 0 && float64(f.MessagesReady) >= nearShare*float64(most) {
-		found = append(found, problem{
-			"limits", of, fmt.Sprintf("%d messages are ready, and x-max-length is %d", f.MessagesReady, most),
-			"add consumers, or raise the limit: above it the queue drops or refuses messages",
+		found = append(found, checks.Problem{
+			Check: "limits", Object: of, Problem: fmt.Sprintf("%d messages are ready, and x-max-length is %d", f.MessagesReady, most),
+			Remedy: "add consumers, or raise the limit: above it the queue drops or refuses messages",
 		})
 	}
 	return found
 }
 
 // others keeps what is no part of queues, and looks at limits.
-func (d *diagnosis) others(ctx context.Context) (found []problem) {
-	c := d.client
+func (d *diagnosis) others(ctx context.Context) (found []checks.Problem) {
+	c := d.Client
 	note := func(what string, err error) {
 		if err != nil {
 			found = append(found, missing(what, err))
@@ -173,14 +174,14 @@ func (d *diagnosis) others(ctx context.Context) (found []problem) {
 }
 
 // near finds limits that are nearly reached.
-func near(of string, limits []client.Limit) (found []problem) {
+func near(of string, limits []client.Limit) (found []checks.Problem) {
 	for _, l := range limits {
 		if l.Limit == nil || l.Used == nil || *l.Limit <= 0 || *l.Used < nearShare*float64(*l.Limit) {
 			continue
 		}
-		found = append(found, problem{
-			"limits", of, fmt.Sprintf("%s is %d, and %.0f are used", l.Name, *l.Limit, *l.Used),
-			"raise the limit, or find out who uses it: quoratectl connection list, queue list",
+		found = append(found, checks.Problem{
+			Check: "limits", Object: of, Problem: fmt.Sprintf("%s is %d, and %.0f are used", l.Name, *l.Limit, *l.Used),
+			Remedy: "raise the limit, or find out who uses it: quoratectl connection list, queue list",
 		})
 	}
 	return found

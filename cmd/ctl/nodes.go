@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/checks"
 )
 
 // newNodes groups `quoratectl nodes`.
@@ -39,7 +40,7 @@ func newNodesList(s *session) *cobra.Command {
 }
 
 func nodeRow(n client.ClusterNode) []string {
-	return []string{n.ID, n.ClientAddress, n.Version, readsText(n), nodeState(n), fmt.Sprint(n.Replicas), fmt.Sprint(n.Leaders), clockText(n.Clock)}
+	return []string{n.ID, n.ClientAddress, n.Version, readsText(n), checks.NodeState(n), fmt.Sprint(n.Replicas), fmt.Sprint(n.Leaders), clockText(n.Clock)}
 }
 
 // clockText shows how far a node's wall clock is from the time of the cluster.
@@ -71,27 +72,6 @@ func readsText(n client.ClusterNode) string {
 	return fmt.Sprint(max(n.ReadsVersion, 1))
 }
 
-// startDone is the phase of a node that has started.
-const startDone = "started"
-
-// nodeState describes a node's state in a word or two.
-func nodeState(n client.ClusterNode) string {
-	at := n.Start
-	switch {
-	case n.Refused != "":
-		return "refused"
-	case at == nil && n.Alive:
-		return "silent" // it gossips but does not answer
-	case at == nil:
-		return "down"
-	case n.Draining:
-		return "draining"
-	case at.Phase != startDone:
-		return at.Phase
-	}
-	return "running"
-}
-
 // newNodesStatus makes `nodes status`.
 func newNodesStatus(s *session) *cobra.Command {
 	return &cobra.Command{
@@ -107,7 +87,7 @@ func newNodesStatus(s *session) *cobra.Command {
 					return fmt.Errorf("node %q is not in the cluster: see quoratectl nodes ls", args[0])
 				}
 				return printList(s, cmd.OutOrStdout(), []string{"node", "state", "start"}, nodes, func(n client.ClusterNode) []string {
-					return []string{n.ID, nodeState(n), startBar(n.Start)}
+					return []string{n.ID, checks.NodeState(n), startBar(n.Start)}
 				})
 			})
 		},

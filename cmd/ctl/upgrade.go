@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/checks"
 )
 
 // newUpgrade groups `quoratectl upgrade`: what an operator asks before, during and after a roll of the nodes to
@@ -73,7 +72,7 @@ func progressOf(st client.ClusterStatus) upgradeProgress {
 	u := upgradeProgress{Finalized: max(st.FinalizedVersion, 1)}
 	var away []string
 	for i, n := range st.Nodes {
-		x := upgradeNode{ID: n.ID, Build: n.Version, State: nodeState(n)}
+		x := upgradeNode{ID: n.ID, Build: n.Version, State: checks.NodeState(n)}
 		if n.Start != nil {
 			x.Reads = max(n.ReadsVersion, 1)
 		}
@@ -85,7 +84,7 @@ func progressOf(st client.ClusterStatus) upgradeProgress {
 		}
 		u.Nodes = append(u.Nodes, x)
 	}
-	u.WayBack, u.Next = "there is no way back to a build that reads less than version "+fmt.Sprint(u.Finalized), u.next(buildsOf(st.Nodes), away)
+	u.WayBack, u.Next = "there is no way back to a build that reads less than version "+fmt.Sprint(u.Finalized), u.next(checks.Builds(st.Nodes), away)
 	return u
 }
 
@@ -109,8 +108,8 @@ func newUpgradeCheck(s *session) *cobra.Command {
 		Use: "check [NODE]", Short: "May the node be taken down now, or any one node? Exit code 1 if not", Args: optionalArg("NODE"),
 		Example: "  quoratectl upgrade check\n  quoratectl upgrade check node-1 && quoratectl nodes drain node-1",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.check(cmd, args, within, func(ctx context.Context, l *look) ([]problem, error) {
-				found, err := l.takingDown(ctx)
+			return s.check(cmd, args, within, func(ctx context.Context, l *look) ([]checks.Problem, error) {
+				found, err := l.TakingDown(ctx)
 				if err == nil && s.usesTLS() {
 					found = append(found, l.certificates(ctx)...)
 				}
@@ -120,29 +119,6 @@ func newUpgradeCheck(s *session) *cobra.Command {
 	}
 	addWithin(cmd, &within)
 	return cmd
-}
-
-// takingDown finds what speaks against taking down the node, or any one node: another one that is away or short of
-// disk, a queue that would stand still, and an operation, such as a move of members, that is under way.
-func (l *look) takingDown(ctx context.Context) ([]problem, error) {
-	critical, err := l.quorumCritical(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := &look{client: l.client, status: l.status} // what is wrong on other nodes counts, too
-	found := slices.Concat(all.ready(), all.alarms(), critical)
-	for o, err := range l.client.Operations(ctx, client.ListOperationsRequest{Running: true}) {
-		if silent, is := errors.AsType[*client.SilentNodesError](err); is {
-			return append(found, problem{"operations", "cluster", silent.Error(), "see that all nodes run before another one is taken down"}), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, problem{
-			"operations", "operation " + o.ID, o.Kind + " is under way", "wait for its end: quoratectl operations watch " + o.ID,
-		})
-	}
-	return found, nil
 }
 
 // newFinalize makes `upgrade finalize`. It fails when nodes hold the version back, so that scripts notice.

@@ -9,7 +9,7 @@ import (
 
 // The next step is named in each phase of a roll, forward and back.
 func TestUpgradeProgress(t *testing.T) {
-	started := &client.StartProgress{Phase: startDone}
+	started := &client.StartProgress{Phase: "started"}
 	node := func(id, build string, reads uint32) client.ClusterNode {
 		return client.ClusterNode{ID: id, Alive: true, Version: build, Start: started, ReadsVersion: reads}
 	}

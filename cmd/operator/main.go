@@ -9,7 +9,9 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,7 +52,7 @@ func run(ctx context.Context, s settings) error {
 	}
 	pool := broker.NewPool(m.GetClient())
 	defer pool.Close()
-	if err := addControllers(m, pool, s); err != nil {
+	if err := addControllers(m, pool); err != nil {
 		return err
 	}
 	log.Info("operator starts", "version", quorate.Version(), "namespace", s.namespace)
@@ -74,13 +76,13 @@ func addProbes(m manager.Manager) error {
 	return m.AddReadyzCheck("ping", healthz.Ping)
 }
 
-// options returns the manager's. Secrets and ConfigMaps are read from the API server each time: a copy
+// options returns the manager's. Secrets and what is read seldom comes from the API server each time: a copy
 // of all those of a namespace would be a hoard of other people's secrets.
 func options(s settings, scheme *runtime.Scheme) ctrl.Options {
 	o := ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: s.metrics}, HealthProbeBindAddress: s.health,
 		LeaderElection: s.elect, LeaderElectionID: "operator." + v1alpha1.Group, LeaderElectionNamespace: s.electIn, LeaderElectionReleaseOnCancel: true,
-		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}}}},
 	}
 	if s.namespace != "" {
 		o.Cache.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}

@@ -32,19 +32,24 @@ const (
 
 // Config describes the image.
 type Config struct {
-	Binary  string // path of the static binary quorate
-	Ctl     string // path of the static binary quoratectl
-	Name    string // repository and tag: "quorate/quorate:dev"
-	Version string // label; empty is left out
+	Binary string // path of the static binary quorate
+	Ctl    string // path of the static binary quoratectl
+	// Operator is the path of the static binary quorate-operator, for its own image, which holds nothing else.
+	Operator string
+	Name     string // repository and tag: "quorate/quorate:dev"
+	Version  string // label; empty is left out
 }
 
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Binary == "" {
+	if c.Operator != "" && (c.Binary != "" || c.Ctl != "") {
+		faults = append(faults, errors.New("flag -operator makes an image of its own: leave -binary and -ctl out"))
+	}
+	if c.Binary == "" && c.Operator == "" {
 		faults = append(faults, errors.New("flag -binary is missing: name the static binary, for example bin/quorate"))
 	}
-	if c.Ctl == "" {
+	if c.Ctl == "" && c.Operator == "" {
 		faults = append(faults, errors.New("flag -ctl is missing: name the static binary, for example bin/quoratectl"))
 	}
 	if i := strings.LastIndex(c.Name, ":"); i <= 0 || i == len(c.Name)-1 || strings.Contains(c.Name[i:], "/") {
@@ -125,14 +130,11 @@ type dockerManifest struct {
 
 // Write packs the image and returns the digest of its manifest.
 func Write(w io.Writer, c Config) (string, error) {
-	arch, err := architecture(c.Binary)
+	arch, files, err := c.files()
 	if err != nil {
 		return "", err
 	}
-	if other, err := architecture(c.Ctl); err != nil || other != arch {
-		return "", errors.Join(err, fmt.Errorf("%s is for %s, and %s for %q: build both for one architecture", c.Binary, arch, c.Ctl, other))
-	}
-	plain, packed, err := layer(file{"quorate", c.Binary}, file{"quoratectl", c.Ctl})
+	plain, packed, err := layer(c.Operator == "", files...)
 	if err != nil {
 		return "", err
 	}
@@ -173,6 +175,24 @@ func Write(w io.Writer, c Config) (string, error) {
 	})
 }
 
+// files returns the executables of the image, and the processor that they are for.
+func (c Config) files() (arch string, files []file, err error) {
+	if c.Operator != "" {
+		arch, err = architecture(c.Operator)
+		return arch, []file{{operatorName, c.Operator}}, err
+	}
+	if arch, err = architecture(c.Binary); err != nil {
+		return "", nil, err
+	}
+	if other, err := architecture(c.Ctl); err != nil || other != arch {
+		return "", nil, errors.Join(err, fmt.Errorf("%s is for %s, and %s for %q: build both for one architecture", c.Binary, arch, c.Ctl, other))
+	}
+	return arch, []file{{"quorate", c.Binary}, {"quoratectl", c.Ctl}}, nil
+}
+
+// operatorName is the operator's executable.
+const operatorName = "quorate-operator"
+
 // configOf returns the configuration of the image. It has no build time, so equal binaries give
 // equal bytes and the same digest.
 func configOf(c Config, arch, diffID string) imageConfig {
@@ -182,6 +202,17 @@ func configOf(c Config, arch, diffID string) imageConfig {
 	}
 	if c.Version != "" {
 		labels["org.opencontainers.image.version"] = c.Version
+	}
+	if c.Operator != "" {
+		labels["org.opencontainers.image.title"] = operatorName
+		return imageConfig{
+			Created: time.Unix(0, 0).UTC(), Architecture: arch, OS: "linux",
+			Config: runConfig{
+				User: user, ExposedPorts: map[string]struct{}{"8080/tcp": {}, "8081/tcp": {}},
+				Entrypoint: []string{"/" + operatorName}, WorkingDir: "/", StopSignal: "SIGTERM", Labels: labels,
+			},
+			RootFS: rootFS{Type: "layers", DiffIDs: []string{diffID}},
+		}
 	}
 	return imageConfig{
 		Created: time.Unix(0, 0).UTC(), Architecture: arch, OS: "linux",
@@ -204,12 +235,16 @@ type file struct{ name, path string }
 // dataDir is where nodes keep their data, if nothing else is set.
 const dataDir = "var/lib/quorate/"
 
-// layer returns a file system with only the binaries and the directory of data, as a tar and compressed. The directory
-// belongs to the process's user: a new volume that Docker mounts there takes its owner over.
-func layer(files ...file) (plain, packed []byte, err error) {
+// layer returns a file system with only the binaries and, with data, the directory of data, as a tar and compressed. The
+// directory belongs to the process's user: a new volume that Docker mounts there takes its owner over.
+func layer(data bool, files ...file) (plain, packed []byte, err error) {
 	var t bytes.Buffer
 	tw := tar.NewWriter(&t)
-	for _, d := range []tar.Header{{Name: "var/", Mode: 0o755}, {Name: "var/lib/", Mode: 0o755}, {Name: dataDir, Mode: 0o750, Uid: userID, Gid: userID}} {
+	dirs := []tar.Header{{Name: "var/", Mode: 0o755}, {Name: "var/lib/", Mode: 0o755}, {Name: dataDir, Mode: 0o750, Uid: userID, Gid: userID}}
+	if !data {
+		dirs = nil
+	}
+	for _, d := range dirs {
 		d.Typeflag, d.ModTime = tar.TypeDir, time.Unix(0, 0)
 		if err := tw.WriteHeader(&d); err != nil {
 			return nil, nil, err

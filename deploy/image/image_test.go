@@ -182,3 +182,45 @@ func decode(t *testing.T, b []byte, v any) {
 		t.Fatal(err)
 	}
 }
+
+// The operator's image has one file, and runs it.
+func TestWriteOperator(t *testing.T) {
+	binary := staticBinary(t)
+	c := Config{Operator: binary, Name: "quorate/quorate-operator:dev"}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if _, err := Write(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	files := untar(t, &out)
+	var docker []dockerManifest
+	decode(t, files["manifest.json"], &docker)
+	var conf imageConfig
+	decode(t, files[docker[0].Config], &conf)
+	if e := conf.Config.Entrypoint; len(e) != 1 || e[0] != "/quorate-operator" || len(conf.Config.Cmd) != 0 {
+		t.Errorf("it runs %q with %q", e, conf.Config.Cmd)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(files[docker[0].Layers[0]]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+	}
+	if len(names) != 1 || names[0] != "quorate-operator" {
+		t.Errorf("it has the files %q", names)
+	}
+	if c.Binary = binary; c.Validate() == nil {
+		t.Error("both kinds of image at once are accepted")
+	}
+}

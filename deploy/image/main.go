@@ -3,7 +3,7 @@
 // `docker load`, `ctr images import`, `kind load image-archive` and skopeo read.
 //
 // The image holds two files, /quorate and /quoratectl, and runs the first as user 65532 with a
-// read-only root in mind. Equal binaries and names give equal bytes.
+// read-only root in mind. With -operator it holds and runs /quorate-operator. Equal binaries and names give equal bytes.
 package main
 
 import (
@@ -27,6 +27,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.StringVar(&c.Binary, "binary", "", "static Linux binary that becomes /quorate")
 	flags.StringVar(&c.Ctl, "ctl", "", "static Linux binary that becomes /quoratectl")
+	flags.StringVar(&c.Operator, "operator", "", "static Linux binary that becomes /quorate-operator, alone in its image")
 	flags.StringVar(&c.Name, "name", "", "name and tag, for example quorate/quorate:dev")
 	flags.StringVar(&c.Version, "version", "", "version label of the image")
 	out := flags.String("out", "", "file to write")

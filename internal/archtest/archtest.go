@@ -150,7 +150,7 @@ func Table() []Package {
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
-		{Path: "cmd/ctl/...", Imports: []string{".", "client", "backup/archive", "backup/online", "chaos/command", "internal/manual"}, ThirdParty: []string{"any"}},
+		{Path: "cmd/ctl/...", Imports: []string{".", "client", "backup/archive", "backup/online", "chaos/command", "internal/checks", "internal/manual"}, ThirdParty: []string{"any"}},
 		{
 			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/certificate", "chaos", "chaos/check", "chaos/history", "chaos/workload", "examples/recipes", "internal/authority", "internal/wait"},
 			ThirdParty: []string{"any"},
@@ -181,6 +181,7 @@ func Table() []Package {
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/checks", Imports: []string{"client"}},
 		{Path: "internal/collector", ThirdParty: []string{"grpc", "otlp"}},
 		{Path: "internal/each"},
 		{Path: "internal/fuzzall"},

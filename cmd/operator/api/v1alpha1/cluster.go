@@ -33,6 +33,8 @@ const (
 )
 
 // QuorateClusterSpec describes a cluster.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.tls) == has(oldSelf.tls)",message="tls cannot be switched on or off: nodes with and without it do not reach each other, so no roll can do it; docs/kubernetes-operator.md says what can"
 type QuorateClusterSpec struct {
 	// Replicas is the number of nodes: 1, 3, 5 or 7. An even number tolerates the loss of no more nodes
 	// than the odd one below it; the operator accepts it with a warning.
@@ -246,6 +248,8 @@ type CertManagerSpec struct {
 }
 
 // SecretsSpec names Secrets that exist already.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.gossip) ? self.gossip : \"\") == (has(oldSelf.gossip) ? oldSelf.gossip : \"\")",message="gossip is immutable: nodes with different keys do not hear each other, so no roll can change it"
 type SecretsSpec struct {
 	// Gossip has the key gossip-key: base64 of 32 bytes; empty: the operator makes NAME-gossip.
 	//
@@ -265,7 +269,7 @@ type SecretsSpec struct {
 	Definitions string `json:"definitions,omitempty"`
 }
 
-// UpgradeSpec is how the nodes go to another version.
+// UpgradeSpec is how the nodes go to another version, and to other settings.
 type UpgradeSpec struct {
 	// Finalize is who completes an upgrade, after which there is no way back: Automatic as soon as all
 	// nodes run the new version, or Manual by `quoratectl upgrade finalize`.
@@ -278,6 +282,11 @@ type UpgradeSpec struct {
 	//
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+	// AllowPauses lets a node restart that has the only member of a queue; the queue stands still
+	// meanwhile. A cluster of one node always restarts.
+	//
+	// +optional
+	AllowPauses bool `json:"allowPauses,omitempty"`
 }
 
 // PodSpec has settings of the nodes' pods.

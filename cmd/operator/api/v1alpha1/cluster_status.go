@@ -12,6 +12,8 @@ const (
 	ConditionUpgradeUnfinalized = "UpgradeUnfinalized"
 	// ConditionScaleDownBlocked: a node has to go, and the broker refuses to let it go.
 	ConditionScaleDownBlocked = "ScaleDownBlocked"
+	// ConditionScaleUpBlocked: a node has to come, and something of a former one is in its way.
+	ConditionScaleUpBlocked = "ScaleUpBlocked"
 	// ConditionReplaceBlocked: a node came with an empty volume, and its data cannot be given up.
 	ConditionReplaceBlocked = "ReplaceBlocked"
 	// ConditionStorageBlocked: the volumes cannot grow as asked.

@@ -7,6 +7,7 @@ type TopicPermission struct {
 	// Exchange that it is about; empty: all topic exchanges of the vhost.
 	//
 	// +optional
+	// +kubebuilder:default=""
 	// +kubebuilder:validation:MaxLength=255
 	Exchange string `json:"exchange,omitempty"`
 	// Write is a pattern of the routing keys that the user may publish with.

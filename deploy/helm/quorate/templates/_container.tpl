@@ -96,9 +96,12 @@
   projected:
     defaultMode: 0440
     sources:
-      {{- range $i := until (int .Values.replicas) }}
+      {{- range $i := until (int (max .Values.replicas .Values.tls.peerSlots)) }}
       - secret:
           name: {{ $name }}-{{ $i }}-peer-tls
+          {{- if $.Values.tls.peerSlots }}
+          optional: true
+          {{- end }}
           items:
             - {key: tls.crt, path: {{ $name }}-{{ $i }}/tls.crt}
             - {key: tls.key, path: {{ $name }}-{{ $i }}/tls.key}

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/broker"
+	"github.com/quorate/quorate/cmd/operator/chart"
+)
+
+// end takes care of what the garbage collector of Kubernetes leaves: volume claims and secrets have no owner. They stay,
+// unless the specification says that they shall be deleted. Everything else is deleted as the object's own.
+func (r *Reconciler) end(ctx context.Context, q *v1alpha1.QuorateCluster) error {
+	if !controllerutil.ContainsFinalizer(q, finalizer) {
+		return nil
+	}
+	if q.Spec.Deletion == v1alpha1.VolumeDeletionDelete {
+		if err := r.deleteData(ctx, q); err != nil {
+			return err
+		}
+	}
+	r.Pool.Forget(kube.ObjectKeyFromObject(q))
+	controllerutil.RemoveFinalizer(q, finalizer)
+	return kube.IgnoreNotFound(r.Client.Update(ctx, q))
+}
+
+// deleteData deletes the claims, which Kubernetes keeps until no pod uses them, and the Secrets that the operator has made.
+func (r *Reconciler) deleteData(ctx context.Context, q *v1alpha1.QuorateCluster) error {
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.Client.List(ctx, &claims, kube.InNamespace(q.Namespace), kube.MatchingLabels(broker.Labels(q))); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		if _, is := ordinal(claims.Items[i].Name, "data-"+q.Name); !is {
+			continue
+		}
+		if err := kube.IgnoreNotFound(r.Client.Delete(ctx, &claims.Items[i])); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{chart.GossipSecret(q), broker.AdministratorSecret(q)} {
+		var s corev1.Secret
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: q.Namespace, Name: name}, &s)
+		if apierrors.IsNotFound(err) || err == nil && s.Annotations[madeBy] == "" {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := kube.IgnoreNotFound(r.Client.Delete(ctx, &s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package cluster
+
+import "fmt"
+
+// Action is what the operator does in one step.
+type Action int
+
+// The actions. Each is safe to repeat, and the operator may die before, during or after it.
+const (
+	// Nothing is left to do.
+	Nothing Action = iota
+	// Wait for something that comes by itself.
+	Wait
+	// Ask the broker the question, and plan again with the answer.
+	Ask
+	// CreateSet makes the StatefulSet with Replicas.
+	CreateSet
+	// ChangeSet gives the StatefulSet the wanted template of pods; no pod changes by that.
+	ChangeSet
+	// OrphanSet deletes the StatefulSet and leaves its pods, so that it can be made with larger volumes.
+	OrphanSet
+	// SetReplicas raises the StatefulSet's replicas, or lowers them by one.
+	SetReplicas
+	// TakePod deletes a pod, which comes back with the StatefulSet's template.
+	TakePod
+	// GrowClaim asks for a larger volume.
+	GrowClaim
+	// GiveUpClaim marks the claim of a node that the cluster has forgotten.
+	GiveUpClaim
+	// DeleteClaim deletes a claim that was given up.
+	DeleteClaim
+	// MarkLeaving notes on a claim that its node is about to be removed.
+	MarkLeaving
+	// RemoveNode has the broker move everything off a node and forget it.
+	RemoveNode
+	// CancelRemoval ends the removal of a node that is wanted again.
+	CancelRemoval
+	// Undrain lets a node serve again whose removal was cancelled.
+	Undrain
+	// ForgetNode has the broker forget a node that has neither pod nor volume.
+	ForgetNode
+	// ReplaceNode has the broker give up what a node had stored whose volume is lost.
+	ReplaceNode
+)
+
+// Step is the next thing to do.
+type Step struct {
+	Do       Action
+	Node     int // of actions about one
+	Replicas int // of CreateSet and SetReplicas
+	Question Question
+	// Why is a sentence for people.
+	Why string
+}
+
+// Block is something that the operator would do, and may not. It becomes a condition.
+type Block struct {
+	Condition string
+	Reason    string
+	Message   string
+}
+
+// Plan decides the next step, and says what is blocked. It only computes. While a step is blocked, others
+// that do not depend on it go on.
+//
+// What always holds: the StatefulSet loses a replica only when the broker has forgotten the node; a pod that
+// runs is taken only while all others are ready; a claim is deleted only when it was given up.
+func Plan(s *Seen) (Step, []Block) {
+	p := planner{Seen: s}
+	for _, stage := range []func() (Step, bool){
+		p.create, p.settle, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
+	} {
+		if step, is := stage(); is {
+			return step, p.blocks
+		}
+	}
+	return Step{Do: Nothing, Why: "the cluster is as it should be"}, p.blocks
+}
+
+// planner is one decision.
+type planner struct {
+	*Seen
+
+	blocks []Block
+}
+
+func (p *planner) block(condition, reason, message string) {
+	p.blocks = append(p.blocks, Block{condition, reason, message})
+}
+
+// ask returns the answer to a question, or the step that asks it.
+func (p *planner) ask(about Topic, node int) (answer Answer, step Step, known bool) {
+	q := Question{about, node}
+	answer, known = p.Answers[q]
+	return answer, Step{Do: Ask, Node: node, Question: q, Why: "asking the broker"}, known
+}
+
+func wait(format string, args ...any) (Step, bool) {
+	return Step{Do: Wait, Why: fmt.Sprintf(format, args...)}, true
+}
+
+// create makes the StatefulSet. If there are pods or claims, it takes up all of them, because a majority of them
+// may be needed: what is too much leaves later, in good order. It stops before a claim that was given up.
+func (p *planner) create() (Step, bool) {
+	if p.Set != nil {
+		return Step{}, false
+	}
+	n := max(p.highestPod(), p.highestClaim()) + 1
+	for n < p.Wanted && !p.Claims[n].GivenUp && !p.Claims[n].Going {
+		n++
+	}
+	n = max(n, 1)
+	return Step{Do: CreateSet, Replicas: n, Why: fmt.Sprintf("making the StatefulSet with %d nodes", n)}, true
+}
+
+// settle waits until what is seen of the StatefulSet is of its latest change.
+func (p *planner) settle() (Step, bool) {
+	switch {
+	case p.Set.Going:
+		return wait("the StatefulSet is being deleted")
+	case !p.Set.Settled:
+		return wait("Kubernetes takes up the last change")
+	}
+	return Step{}, false
+}
+
+// mend replaces a pod that cannot start and would get another template: nothing is lost by that, whatever state
+// the others are in, and a template that was wrong for all pods is corrected for all.
+func (p *planner) mend() (Step, bool) {
+	for i := p.highestPod(); i >= 0; i-- {
+		pod, is := p.Pods[i]
+		switch {
+		case !is || !pod.Broken || pod.Going || i >= p.Set.Replicas:
+		case p.Set.Template != p.Template && !p.Paused:
+			return p.changeSet()
+		case !pod.Current:
+			return Step{Do: TakePod, Node: i, Why: fmt.Sprintf("replacing the pod of node %d, which cannot start as it is", i)}, true
+		}
+	}
+	return Step{}, false
+}
+
+// reach stops everything else while the broker cannot be asked: nothing is safe then. But where no node serves, nothing
+// is worse after a restart, and a template that was never right is corrected.
+func (p *planner) reach() (Step, bool) {
+	if p.Broker != nil {
+		return Step{}, false
+	}
+	for _, pod := range p.Pods {
+		if pod.Ready || pod.Going {
+			return wait("the broker cannot be asked: %s", p.Unasked)
+		}
+	}
+	if p.Set.Template != p.Template && !p.Paused {
+		return p.changeSet()
+	}
+	for i := p.highestPod(); i >= 0; i-- {
+		if pod, is := p.Pods[i]; is && !pod.Current && !p.Paused && i < p.Set.Replicas {
+			return Step{Do: TakePod, Node: i, Why: fmt.Sprintf("restarting node %d with its new template: no node serves", i)}, true
+		}
+	}
+	return wait("the broker cannot be asked: %s", p.Unasked)
+}
+
+// changeSet is the step that changes the template.
+func (p *planner) changeSet() (Step, bool) {
+	return Step{Do: ChangeSet, Why: "changing the template of pods"}, true
+}

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/broker"
+	"github.com/quorate/quorate/cmd/operator/chart"
+)
+
+const (
+	// finalizer keeps a cluster's object until what shall go with it is gone.
+	finalizer = v1alpha1.Prefix + "cluster"
+	// administrator is the user as whom the operator logs in.
+	administrator = "quorate-operator"
+	// secretBytes is how much chance is in a gossip key, which has this length, and in a password.
+	secretBytes = 32
+)
+
+// prepare makes everything but the StatefulSet: what other objects need is there before them, and none of it disturbs
+// a node that runs.
+func (t *turn) prepare(ctx context.Context) error {
+	if controllerutil.AddFinalizer(t.q, finalizer) {
+		if err := t.Client.Update(ctx, t.q); err != nil {
+			return err
+		}
+	}
+	if err := t.secrets(ctx); err != nil {
+		return err
+	}
+	replicas, err := t.drawn(ctx)
+	if err != nil {
+		return err
+	}
+	if t.objects, err = t.Chart.Render(t.q, replicas, t.Namespace); err != nil {
+		return err
+	}
+	if err := t.apply(ctx, t.objects.Config); err != nil {
+		return err
+	}
+	for _, u := range t.objects.Others {
+		if err := t.applyObject(ctx, u); err != nil {
+			return err
+		}
+	}
+	if t.objects.Backup != nil {
+		return t.apply(ctx, t.objects.Backup)
+	}
+	job := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: t.q.Name + "-backup", Namespace: t.q.Namespace}}
+	return t.remove(ctx, job)
+}
+
+// remove deletes an object that the cluster does not have any more, if it is the cluster's.
+func (t *turn) remove(ctx context.Context, o kube.Object) error {
+	if err := t.Client.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
+		return kube.IgnoreNotFound(err)
+	}
+	if !metav1.IsControlledBy(o, t.q) {
+		return nil
+	}
+	return kube.IgnoreNotFound(t.Client.Delete(ctx, o))
+}
+
+// drawn returns for how many nodes there must be objects: those that are wanted and those that are still there.
+func (t *turn) drawn(ctx context.Context) (int32, error) {
+	var err error
+	if t.set, err = t.current(ctx); err != nil || t.set == nil {
+		return t.q.Spec.Replicas, err
+	}
+	return max(t.q.Spec.Replicas, *t.set.Spec.Replicas), nil
+}
+
+// secrets makes the key of gossip and the operator's login, unless they are there. They have no owner: they stay when the
+// object goes, as the volumes do, and are useless without them.
+func (t *turn) secrets(ctx context.Context) error {
+	if t.q.Spec.Secrets.Gossip == "" {
+		key, err := random()
+		if err != nil {
+			return err
+		}
+		if err := t.secret(ctx, chart.GossipSecret(t.q), map[string][]byte{"gossip-key": []byte(base64.StdEncoding.EncodeToString(key))}); err != nil {
+			return err
+		}
+	}
+	if t.q.Spec.Secrets.Administrator != "" {
+		return nil
+	}
+	password, err := random()
+	if err != nil {
+		return err
+	}
+	return t.secret(ctx, broker.AdministratorSecret(t.q), map[string][]byte{
+		corev1.BasicAuthUsernameKey: []byte(administrator), corev1.BasicAuthPasswordKey: []byte(base64.RawURLEncoding.EncodeToString(password)),
+	})
+}
+
+func random() ([]byte, error) {
+	b := make([]byte, secretBytes)
+	_, err := rand.Read(b)
+	return b, err
+}
+
+// secret makes a Secret. One that is there stays as it is, whoever made it.
+func (t *turn) secret(ctx context.Context, name string, data map[string][]byte) error {
+	var there corev1.Secret
+	err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: name}, &there)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.q.Namespace, Labels: broker.Labels(t.q), Annotations: map[string]string{madeBy: string(t.q.UID)}},
+		Data:       data,
+	}
+	if err := t.Client.Create(ctx, s); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// madeBy is on a Secret that the operator has made: the UID of the object for which.
+const madeBy = v1alpha1.Prefix + "made-by"
+
+// apply applies a typed object.
+func (t *turn) apply(ctx context.Context, o kube.Object) error {
+	gvk, err := t.Client.GroupVersionKindFor(o)
+	if err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(gvk)
+	unstructured.RemoveNestedField(u.Object, "status")
+	return t.applyObject(ctx, u)
+}
+
+// applyObject has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that
+// Kubernetes does not know belong to other operators: the error names what to install.
+func (t *turn) applyObject(ctx context.Context, u *unstructured.Unstructured) error {
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(t.q, v1alpha1.GroupVersion().WithKind("QuorateCluster"))})
+	err := t.Client.Apply(ctx, kube.ApplyConfigurationFromUnstructured(u), kube.FieldOwner(v1alpha1.FieldManager), kube.ForceOwnership)
+	switch {
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("cluster: %s %q: Kubernetes does not know this kind: install what brings it, or switch it off in the specification: %w", u.GetKind(), u.GetName(), err)
+	case err != nil:
+		return fmt.Errorf("cluster: apply %s %q: %w", u.GetKind(), u.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/broker"
+	"github.com/quorate/quorate/cmd/operator/chart"
+)
+
+const (
+	// instanceLabel names the cluster that a pod or a claim is of.
+	instanceLabel = "app.kubernetes.io/instance"
+	// turnTimeout bounds a turn: questions to brokers that hang do not hold other clusters up for longer.
+	turnTimeout = 2 * time.Minute
+	// soon is when to look again after a step, later when nothing is to be done: brokers send no news.
+	soon  = 2 * time.Second
+	later = 30 * time.Second
+	// askedMost bounds the questions of a turn. Each node is asked about once for each topic at most.
+	askedMost = 400
+	// parallel is how many clusters are looked after at the same time.
+	parallel = 4
+)
+
+// Reconciler looks after QuorateClusters. Its fields are set once; Reconcile may be called concurrently,
+// for each cluster once at a time.
+type Reconciler struct {
+	// Client reads from caches but Secrets, ConfigMaps and StorageClasses.
+	Client kube.Client
+	// Pool has the connections to brokers.
+	Pool *broker.Pool
+	// Chart makes the objects.
+	Chart *chart.Chart
+	// Events receives what the operator does, for people.
+	Events events.EventRecorder
+	// Namespace of the operator itself; empty: unknown.
+	Namespace string
+	// Now is the time; nil: the clock's.
+	Now func() time.Time
+}
+
+// +kubebuilder:rbac:groups=quorate.github.io,resources=quorateclusters,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=quorate.github.io,resources=quorateclusters/status;quorateclusters/finalizers,verbs=get;update;patch
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=services;serviceaccounts;configmaps,verbs=get;list;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;servicemonitors;prometheusrules,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;create;update;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
+	ofInstance := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o kube.Object) []reconcile.Request {
+		name := o.GetLabels()[instanceLabel]
+		if name == "" || o.GetLabels()["app.kubernetes.io/name"] != "quorate" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
+	})
+	return ctrl.NewControllerManagedBy(m).Named("cluster").For(&v1alpha1.QuorateCluster{}).
+		Owns(&appsv1.StatefulSet{}).
+		Watches(&corev1.Pod{}, ofInstance).
+		Watches(&corev1.PersistentVolumeClaim{}, ofInstance).
+		WithOptions(options()).
+		Complete(r)
+}
+
+// Reconcile takes one step for a cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	var q v1alpha1.QuorateCluster
+	if err := r.Client.Get(ctx, request.NamespacedName, &q); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Pool.Forget(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	if q.DeletionTimestamp != nil {
+		return ctrl.Result{}, r.end(ctx, &q)
+	}
+	t := &turn{Reconciler: r, q: &q}
+	step, err := t.take(ctx)
+	if after := t.report(ctx, step, err); after != nil || err != nil {
+		return ctrl.Result{}, errors.Join(err, after)
+	}
+	if step.Do == Nothing && len(t.blocks) == 0 {
+		return ctrl.Result{RequeueAfter: later}, nil
+	}
+	return ctrl.Result{RequeueAfter: soon}, nil
+}
+
+// turn is one turn for one cluster. It belongs to one goroutine.
+type turn struct {
+	*Reconciler
+
+	q       *v1alpha1.QuorateCluster
+	objects *chart.Objects
+	set     *appsv1.StatefulSet // as it is; nil: none
+	seen    *Seen
+	broker  *asked
+	blocks  []Block
+	// events that are about this turn alone
+	operation *v1alpha1.OperationStatus
+}
+
+// take gathers, decides and does.
+func (t *turn) take(ctx context.Context) (Step, error) {
+	if err := t.prepare(ctx); err != nil {
+		return Step{Do: Wait, Why: err.Error()}, err
+	}
+	if err := t.observe(ctx); err != nil {
+		return Step{Do: Wait, Why: err.Error()}, err
+	}
+	for range askedMost {
+		var step Step
+		if step, t.blocks = Plan(t.seen); step.Do == Ask {
+			answer, err := t.ask(ctx, step.Question)
+			if err != nil {
+				return Step{Do: Wait, Why: "the broker did not answer: " + err.Error()}, nil //nolint:nilerr // it is asked again
+			}
+			t.seen.Answers[step.Question] = answer
+			continue
+		}
+		return t.carryOut(ctx, step)
+	}
+	return Step{}, fmt.Errorf("cluster: the plan of cluster %q asks for more than %d answers", t.q.Name, askedMost)
+}
+
+// carryOut does a step. What Kubernetes or the broker refuse by a conflict is tried again with what is there then.
+func (t *turn) carryOut(ctx context.Context, step Step) (Step, error) {
+	err := t.do(ctx, step)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err):
+		return Step{Do: Wait, Why: step.Why + ": " + err.Error()}, nil
+	case err != nil:
+		return step, fmt.Errorf("cluster: %s: %w", step.Why, err)
+	}
+	if step.Do != Wait && step.Do != Nothing {
+		t.Events.Eventf(t.q, nil, corev1.EventTypeNormal, step.Do.String(), "Step", "%s", step.Why)
+	}
+	return step, nil
+}
+
+// pod returns the name of a node and its pod.
+func (t *turn) pod(node int) string { return fmt.Sprintf("%s-%d", t.q.Name, node) }
+
+// claim returns the name of a node's volume claim.
+func (t *turn) claim(node int) string { return "data-" + t.pod(node) }

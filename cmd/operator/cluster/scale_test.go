@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// until lets the operator and the machine work until a condition holds.
+func (m *machine) until(turn func(context.Context), what string, ok func(q *v1alpha1.QuorateCluster) error) {
+	m.t.Helper()
+	ctx := m.t.Context()
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		turn(ctx)
+		m.work(ctx)
+		var q v1alpha1.QuorateCluster
+		m.must(m.kube.Get(ctx, m.name, &q))
+		err := ok(&q)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("not in time: %s: %v; step %q, conditions %+v", what, err, q.Status.Step, q.Status.Conditions)
+		}
+	}
+}
+
+// Under load four nodes become three: the members of queues move, the cluster forgets the node, then its pod ends. What
+// was confirmed is there. Its claim is given up, and deleted when the node comes again.
+func TestScaleDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts an API server and four nodes")
+	}
+	c := api(t)
+	m := &machine{t: t, kube: c, nodes: testcluster.Start(t, 4), name: types.NamespacedName{Namespace: "default", Name: "node"}}
+	m.forward(4)
+	ctx := t.Context()
+	m.must(c.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "login", Namespace: "default"},
+		StringData: map[string]string{"username": client.DefaultUser, "password": client.DefaultUser},
+	}))
+	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "node", Namespace: "default"}}
+	q.Spec.Replicas, q.Spec.Secrets.Administrator = 4, "login"
+	m.must(c.Create(ctx, q))
+	turn := m.operator()
+	ready := func(q *v1alpha1.QuorateCluster) error {
+		if !meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionReady) || !meta.IsStatusConditionFalse(q.Status.Conditions, v1alpha1.ConditionProgressing) {
+			return errors.New("it is not ready and settled")
+		}
+		return nil
+	}
+	m.until(turn, "four nodes are ready", ready)
+
+	cl, err := client.Dial(ctx, client.Config{Addresses: m.nodes.Addrs()[:3]})
+	m.must(err)
+	defer cl.Close()
+	for i := range 12 {
+		_, err := cl.DeclareQueue(ctx, client.Queue{Name: fmt.Sprintf("q%d", i)})
+		m.must(err)
+	}
+	confirmed, stop := publish(t, cl)
+	m.must(c.Get(ctx, m.name, q))
+	q.Spec.Replicas = 3
+	m.must(c.Update(ctx, q))
+	m.until(turn, "three nodes are left", func(q *v1alpha1.QuorateCluster) error {
+		var removed, left bool
+		for n := range nodesOf(ctx, t, cl) {
+			left = left || n == "node-3"
+		}
+		removed = q.Status.Replicas == 3
+		if removed && left {
+			t.Fatal("the pod ended before the cluster forgot its node")
+		}
+		if !removed || len(q.Status.Nodes) != 3 {
+			return fmt.Errorf("status %+v", q.Status.Nodes)
+		}
+		return ready(q)
+	})
+	stop()
+	for q, err := range cl.Queues(ctx, client.ListQueuesRequest{}) {
+		m.must(err)
+		if slices.Contains(q.Members, "node-3") || len(q.Members) != 3 {
+			t.Errorf("queue %q has the members %q", q.Name, q.Members)
+		}
+	}
+	var claim corev1.PersistentVolumeClaim
+	m.must(c.Get(ctx, types.NamespacedName{Namespace: "default", Name: "data-node-3"}, &claim))
+	if claim.Annotations[givenUp] == "" {
+		t.Error("the claim of the node that was removed is not marked")
+	}
+	consume(ctx, t, cl, confirmed.Load())
+}
+
+// nodesOf returns the nodes that the cluster counts on.
+func nodesOf(ctx context.Context, t *testing.T, cl *client.Client) map[string]client.ClusterNode {
+	t.Helper()
+	st, err := cl.ClusterStatus(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]client.ClusterNode{}
+	for _, n := range st.Nodes {
+		out[n.ID] = n
+	}
+	return out
+}
+
+// publish publishes numbered messages to queue q0, and counts those that are confirmed, until it is stopped.
+func publish(t *testing.T, cl *client.Client) (confirmed *atomic.Int64, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	confirmed, done := &atomic.Int64{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			_, err := cl.PublishOne(t.Context(), client.Message{RoutingKey: "q0", Body: fmt.Append(nil, i)})
+			if err != nil {
+				t.Errorf("message %d: %v", i, err)
+				return
+			}
+			confirmed.Add(1)
+		}
+	}()
+	return confirmed, func() { cancel(); <-done }
+}
+
+// consume takes each of the confirmed messages, in their order.
+func consume(ctx context.Context, t *testing.T, cl *client.Client, confirmed int64) {
+	t.Helper()
+	s, err := cl.Consume(ctx, client.ConsumeConfig{Queue: "q0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range confirmed {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		d, err := s.Receive(ctx)
+		cancel()
+		if err != nil {
+			t.Fatalf("message %d of %d is missing: %v", i, confirmed, err)
+		}
+		if string(d.Body) != fmt.Sprint(i) {
+			t.Fatalf("message %q comes in place of %d", d.Body, i)
+		}
+		if err := d.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d messages were confirmed, all are there", confirmed)
+}

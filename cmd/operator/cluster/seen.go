@@ -1,0 +1,142 @@
+package cluster
+
+// Seen is what was seen of a cluster at one time, and what its specification asks for. It is all that
+// a decision depends on: the operator may be killed after any step, and the next one goes on from what
+// is seen then. Nodes are named by their ordinal.
+type Seen struct {
+	// Wanted is how many nodes the specification asks for.
+	Wanted int
+	// Template is the digest of the template of pods that it asks for.
+	Template string
+	// SizeBytes is the size of volumes that it asks for.
+	SizeBytes int64
+	// KeepVolumes: volume claims of removed nodes are left to people.
+	KeepVolumes bool
+	// ReplaceByHand: a person gives up the data of nodes whose volume is lost.
+	ReplaceByHand bool
+	// Paused: no further node changes.
+	Paused bool
+	// AllowPauses: queues whose only member is on a node may stand still while it restarts.
+	AllowPauses bool
+
+	// Set is nil if there is no StatefulSet.
+	Set *Set
+	// Pods by ordinal.
+	Pods map[int]Pod
+	// Claims of volumes by ordinal.
+	Claims map[int]Claim
+	// Broker is nil if it could not be asked; Unasked says why.
+	Broker  *Broker
+	Unasked string
+	// Answers to what Plan asked about before, in the same turn.
+	Answers map[Question]Answer
+}
+
+// Set is the StatefulSet.
+type Set struct {
+	// Replicas that it is to have.
+	Replicas int
+	// Template is the digest of its template.
+	Template string
+	// SizeBytes is the size of volumes in its template.
+	SizeBytes int64
+	// Settled: its controller has seen its latest change.
+	Settled bool
+	// Going: it is being deleted.
+	Going bool
+}
+
+// Pod is a pod of a node.
+type Pod struct {
+	// Ready, and has been so for as long as a rollout waits.
+	Ready bool
+	// Current: it was made of the template that the StatefulSet has now.
+	Current bool
+	// Broken: its process does not run, and cannot be serving.
+	Broken bool
+	// Going: it is being deleted.
+	Going bool
+}
+
+// Claim is the claim of a node's volume.
+type Claim struct {
+	// SizeBytes that it asks for.
+	SizeBytes int64
+	// Growable: its class allows it to grow.
+	Growable bool
+	// Leaving: the operator has begun to remove its node. The mark is on the claim, because pods come and go.
+	Leaving bool
+	// GivenUp: its node was removed by the operator, and the broker never takes it back.
+	GivenUp bool
+	// Going: it is being deleted.
+	Going bool
+}
+
+// Broker is what the nodes say themselves.
+type Broker struct {
+	// Nodes that are registered, by ordinal: running, draining, refused, silent, down, or a phase of the start.
+	Nodes map[int]string
+	// Removal is the ordinal of the node that an operation of the broker removes; -1: none.
+	Removal int
+	// Busy is another operation that is under way; "": none.
+	Busy string
+}
+
+// Question is something that only the broker knows, and that is asked only if it matters.
+type Question struct {
+	About Topic
+	Node  int
+}
+
+// Topic is what a question is about.
+type Topic int
+
+// The topics.
+const (
+	// MayTakeDown: what speaks against taking the node down now?
+	MayTakeDown Topic = iota + 1
+	// MayRemove: what speaks against removing the node from the cluster?
+	MayRemove
+	// MayReplace: what speaks against giving up what the node had stored?
+	MayReplace
+	// MayForget: what speaks against forgetting the node, which has no pod?
+	MayForget
+)
+
+// Answer is the broker's; it is "" if nothing speaks against it.
+type Answer string
+
+// running is the state of a node that serves clients.
+const running = "running"
+
+// draining is the state of a node that leads nothing and serves nobody.
+const draining = "draining"
+
+// refused is the state of a node with a data directory that the cluster does not know.
+const refused = "refused"
+
+// has reports whether a node is registered.
+func (b *Broker) has(node int) bool {
+	_, is := b.Nodes[node]
+	return is
+}
+
+// highestPod returns the highest ordinal of a pod; -1 if there is none.
+func (s *Seen) highestPod() int {
+	top := -1
+	for i := range s.Pods {
+		top = max(top, i)
+	}
+	return top
+}
+
+// highestClaim returns the highest ordinal of a claim with data that may be needed; -1 if there is none.
+func (s *Seen) highestClaim() int {
+	top := -1
+	for i, c := range s.Claims {
+		if !c.GivenUp && !c.Going {
+			top = max(top, i)
+		}
+	}
+	return top
+}

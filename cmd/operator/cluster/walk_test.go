@@ -1,0 +1,363 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// world is a cluster in Kubernetes as far as plans are about it. Nodes keep their store in their claim; the broker knows
+// each node by its store, and moves members off a node before it forgets it.
+type world struct {
+	t    *testing.T
+	rand *rand.Rand
+	seen Seen // of which the world owns what the specification says, Set, Pods and Claims
+
+	stores    map[int]int    // of claims
+	known     map[int]int    // stores by which the broker knows nodes
+	forgotten map[int]bool   // stores that it never takes back
+	next      int            // store
+	made      map[int]string // templates of pods
+	drained   map[int]bool   // nodes
+	removal   int            // node that is being removed; -1: none
+	members   map[int]bool   // nodes that hold members of queues
+	founded   bool
+	log       []string
+}
+
+func newWorld(t *testing.T, r *rand.Rand) *world {
+	return &world{
+		t: t, rand: r, removal: -1, made: map[int]string{}, stores: map[int]int{}, known: map[int]int{}, forgotten: map[int]bool{}, drained: map[int]bool{}, members: map[int]bool{},
+		seen: Seen{Wanted: 1 + r.IntN(5), Template: "t0", SizeBytes: 10, KeepVolumes: r.IntN(2) == 0, Pods: map[int]Pod{}, Claims: map[int]Claim{}},
+	}
+}
+
+func (w *world) fatal(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.log[max(0, len(w.log)-60):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
+}
+
+// state is how the broker sees a node.
+func (w *world) state(i int) string {
+	pod, is := w.seen.Pods[i]
+	switch {
+	case !is || pod.Going || pod.Broken:
+		return "down"
+	case w.stores[i] != w.known[i]:
+		return refused
+	case w.drained[i]:
+		return draining
+	}
+	return running
+}
+
+// up counts registered nodes that run.
+func (w *world) up() int {
+	n := 0
+	for i := range w.known {
+		if s := w.state(i); s == running || s == draining {
+			n++
+		}
+	}
+	return n
+}
+
+// look makes what the operator sees now.
+func (w *world) look() *Seen {
+	s := w.seen
+	s.Pods, s.Claims, s.Answers = maps.Clone(s.Pods), maps.Clone(s.Claims), map[Question]Answer{}
+	if w.seen.Set != nil {
+		set := *w.seen.Set
+		s.Set = &set
+		for i, p := range s.Pods {
+			p.Current = w.made[i] == set.Template
+			s.Pods[i] = p
+		}
+	}
+	s.Unasked = "no majority"
+	if w.founded && w.up() > len(w.known)/2 {
+		s.Broker = &Broker{Nodes: map[int]string{}, Removal: w.removal}
+		for i := range w.known {
+			s.Broker.Nodes[i] = w.state(i)
+		}
+	}
+	return &s
+}
+
+// answer is the broker's.
+func (w *world) answer(q Question) Answer {
+	other := 0
+	for i := range w.known {
+		if i != q.Node && w.state(i) == running {
+			other++
+		}
+	}
+	switch rest := len(w.known) - 1; {
+	case q.About == MayTakeDown && len(w.known) > 1 && other < rest:
+		return "others are missing"
+	case q.About != MayTakeDown && other <= rest/2:
+		return "those that stay are no majority"
+	}
+	return ""
+}
+
+// turn is one reconcile of the operator, which may be killed before or after its step.
+func (w *world) turn() Step {
+	s := w.look()
+	for range 100 {
+		step, _ := Plan(s)
+		if step.Do != Ask {
+			if w.rand.IntN(8) > 0 {
+				w.do(step)
+			}
+			return step
+		}
+		s.Answers[step.Question] = w.answer(step.Question)
+	}
+	w.fatal("the plan asks for ever")
+	return Step{}
+}
+
+// do carries a step out, and fails the test if it breaks what always holds.
+func (w *world) do(step Step) {
+	if step.Do != Wait && step.Do != Nothing {
+		w.log = append(w.log, fmt.Sprintf("do %d node %d replicas %d: %s", step.Do, step.Node, step.Replicas, step.Why))
+	}
+	i, s := step.Node, &w.seen
+	switch step.Do {
+	case Nothing, Wait, Ask:
+	case CreateSet:
+		s.Set = &Set{Replicas: step.Replicas, Template: s.Template, SizeBytes: s.SizeBytes}
+	case ChangeSet:
+		s.Set.Template, s.Set.Settled = s.Template, false
+	case OrphanSet:
+		s.Set = nil
+	case SetReplicas:
+		w.setReplicas(step.Replicas)
+	case TakePod:
+		w.take(i)
+	case GrowClaim, GiveUpClaim:
+		c := s.Claims[i]
+		if step.Do == GrowClaim {
+			c.SizeBytes = s.SizeBytes
+		} else if _, is := w.known[i]; is {
+			w.fatal("the claim of node %d is given up, which the cluster counts on", i)
+		} else {
+			c.GivenUp = true
+		}
+		s.Claims[i] = c
+	case DeleteClaim:
+		if c := s.Claims[i]; !c.GivenUp || w.known[i] == w.stores[i] && w.founded && w.known[i] != 0 {
+			w.fatal("claim %d is deleted: %+v", i, c)
+		}
+		delete(s.Claims, i)
+		delete(w.stores, i)
+	case MarkLeaving:
+		c := s.Claims[i]
+		c.Leaving = true
+		s.Claims[i] = c
+	case Undrain:
+		c := s.Claims[i]
+		c.Leaving = false
+		s.Claims[i], w.drained[i] = c, false
+	default:
+		w.ask(step)
+	}
+}
+
+// ask carries out steps of the broker.
+func (w *world) ask(step Step) {
+	i := step.Node
+	switch step.Do {
+	case RemoveNode:
+		w.removal, w.drained[i] = i, true
+	case CancelRemoval:
+		w.removal = -1
+	case ForgetNode:
+		if w.state(i) != "down" {
+			w.fatal("node %d runs and is forgotten", i)
+		}
+		w.forget(i)
+	case ReplaceNode:
+		w.forgotten[w.known[i]] = true
+		w.known[i] = w.stores[i]
+	default:
+		w.fatal("action %d is not known", step.Do)
+	}
+}
+
+func (w *world) forget(i int) {
+	w.forgotten[w.known[i]] = true
+	delete(w.known, i)
+	delete(w.members, i)
+	delete(w.drained, i)
+}
+
+// setReplicas checks the one thing that must never happen.
+func (w *world) setReplicas(n int) {
+	set := w.seen.Set
+	if n < set.Replicas-1 {
+		w.fatal("%d replicas become %d at once", set.Replicas, n)
+	}
+	if n < set.Replicas && (w.members[n] || w.known[n] != 0) {
+		w.fatal("node %d ends while the cluster counts on it", n)
+	}
+	set.Replicas, set.Settled = n, false
+}
+
+// take ends a pod, which must not be the second that serves nobody because of the operator.
+func (w *world) take(i int) {
+	p := w.seen.Pods[i]
+	if !p.Broken && w.founded {
+		for j, o := range w.seen.Pods {
+			if _, counts := w.known[j]; j != i && counts && (!o.Ready || o.Going) && p.Ready {
+				w.fatal("node %d is taken while node %d is not ready", i, j)
+			}
+		}
+	}
+	p.Going = true
+	w.seen.Pods[i] = p
+}
+
+// kubernetes does what the controllers of Kubernetes and the nodes do in a while.
+func (w *world) kubernetes() {
+	s := &w.seen
+	if s.Set != nil {
+		s.Set.Settled = true
+		for i := range s.Set.Replicas {
+			if _, is := s.Claims[i]; !is {
+				s.Claims[i] = Claim{SizeBytes: s.Set.SizeBytes, Growable: true}
+				w.next++
+				w.stores[i] = w.next
+			}
+			if _, is := s.Pods[i]; !is {
+				s.Pods[i], w.made[i] = Pod{Broken: s.Set.Template == "bad"}, s.Set.Template
+				delete(w.drained, i)
+			}
+		}
+	}
+	for i, p := range s.Pods {
+		switch {
+		case p.Going || s.Set != nil && i >= s.Set.Replicas:
+			delete(s.Pods, i)
+			if w.removal == i {
+				w.removal = -1
+			}
+		case !p.Broken:
+			w.join(i)
+			p.Ready = w.founded && w.state(i) == running && w.known[i] != 0
+			s.Pods[i] = p
+		}
+	}
+	if !w.founded && s.Set != nil && len(w.stores) > 0 && w.allStart() {
+		w.founded = true
+	}
+	if w.removal >= 0 && w.rand.IntN(2) == 0 {
+		w.forget(w.removal)
+		w.removal = -1
+	}
+}
+
+// allStart reports whether the pods that found the cluster are there.
+func (w *world) allStart() bool {
+	for i := range w.seen.Set.Replicas {
+		if p, is := w.seen.Pods[i]; !is || p.Broken || p.Going {
+			return false
+		}
+	}
+	for i := range w.seen.Set.Replicas {
+		w.known[i], w.members[i] = w.stores[i], true
+	}
+	return true
+}
+
+// join registers a node that comes for the first time.
+func (w *world) join(i int) {
+	if _, known := w.known[i]; w.founded && !known && !w.forgotten[w.stores[i]] {
+		w.known[i], w.members[i] = w.stores[i], true
+	}
+}
+
+// trouble changes the specification, or lets something fail.
+func (w *world) trouble() {
+	s := &w.seen
+	switch w.rand.IntN(8) {
+	case 0, 1:
+		s.Wanted = 1 + w.rand.IntN(5)
+	case 2:
+		s.Template = fmt.Sprintf("t%d", w.rand.IntN(3))
+	case 3:
+		s.Template = "bad"
+	case 4:
+		s.SizeBytes += 10
+	case 5: // a pod dies
+		if i := w.rand.IntN(5); s.Pods[i].Ready {
+			p := s.Pods[i]
+			p.Going = true
+			s.Pods[i] = p
+		}
+	case 6: // a volume is lost, where the others can bear it
+		i := w.rand.IntN(5)
+		if p, is := s.Pods[i]; is && len(w.known) >= 3 && w.up() == len(w.known) && w.removal < 0 && s.Claims[i].SizeBytes > 0 {
+			p.Going = true
+			s.Pods[i] = p
+			delete(s.Claims, i)
+			delete(w.stores, i)
+		}
+	case 7:
+		s.Paused = !s.Paused
+	}
+	w.log = append(w.log, fmt.Sprintf("wanted %d template %s size %d paused %v", s.Wanted, s.Template, s.SizeBytes, s.Paused))
+}
+
+// done reports what is missing.
+func (w *world) done() error {
+	s := &w.seen
+	if s.Set == nil || s.Set.Replicas != s.Wanted || len(s.Pods) != s.Wanted || len(w.known) != s.Wanted || s.Set.SizeBytes != s.SizeBytes {
+		return fmt.Errorf("set %+v, %d pods, nodes %v, wanted %d of %d", s.Set, len(s.Pods), w.known, s.Wanted, s.SizeBytes)
+	}
+	for _, i := range slices.Sorted(maps.Keys(s.Pods)) {
+		if p := s.Pods[i]; !p.Ready || w.made[i] != s.Template || s.Claims[i].Leaving || s.Claims[i].SizeBytes < s.SizeBytes {
+			return fmt.Errorf("pod %d %+v, claim %+v, %s", i, p, s.Claims[i], w.state(i))
+		}
+	}
+	return nil
+}
+
+// Whatever is asked for, fails and is killed meanwhile: no replica goes before its node has been removed, no second node is
+// taken down, no claim is deleted that is needed, and in the end the cluster is what was asked for.
+func TestRandomWalk(t *testing.T) {
+	for seed := range uint64(3000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld(t, r)
+			for range 200 {
+				switch r.IntN(12) {
+				case 0:
+					w.trouble()
+				case 1, 2, 3, 4, 5:
+					w.kubernetes()
+				default:
+					w.turn()
+				}
+			}
+			if w.seen.Template == "bad" {
+				w.seen.Template = "t9"
+			}
+			w.seen.Paused = false
+			var last Step
+			for range 400 {
+				w.kubernetes()
+				last = w.turn()
+			}
+			if err := w.done(); err != nil {
+				w.fatal("it does not become what was asked for: %v; last step %+v", err, last)
+			}
+		})
+	}
+}

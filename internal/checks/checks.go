@@ -1,0 +1,188 @@
+// Package checks looks for what is wrong in a cluster, and for what speaks against taking a node down. The commands of
+// quoratectl and the operator of Kubernetes decide by it.
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/client"
+)
+
+// Problem is one thing that a check has found.
+type Problem struct {
+	Check   string `api:"check"`
+	Object  string `api:"object"`
+	Problem string `api:"problem"`
+	Remedy  string `api:"remedy"`
+}
+
+// Look is what checks look at. Its methods change nothing, and belong to one goroutine at a time.
+type Look struct {
+	Client *client.Client
+	Status client.ClusterStatus // with details
+	Node   string               // "": all
+	// IgnoreAlone leaves out queues with one member: whoever declared them accepted that they stand still with its node.
+	IgnoreAlone bool
+}
+
+// started is the phase of a node that has started.
+const started = "started"
+
+// NodeState describes a node's state in a word or two.
+func NodeState(n client.ClusterNode) string {
+	at := n.Start
+	switch {
+	case n.Refused != "":
+		return "refused"
+	case at == nil && n.Alive:
+		return "silent" // it gossips but does not answer
+	case at == nil:
+		return "down"
+	case n.Draining:
+		return "draining"
+	case at.Phase != started:
+		return at.Phase
+	}
+	return "running"
+}
+
+// nodes returns those that are looked at.
+func (l *Look) nodes() []client.ClusterNode {
+	return slices.DeleteFunc(slices.Clone(l.Status.Nodes), func(n client.ClusterNode) bool { return l.Node != "" && n.ID != l.Node })
+}
+
+// Ready finds nodes that serve no clients.
+func (l *Look) Ready() (found []Problem) {
+	remedies := map[string]string{
+		"refused":  "see quoratectl nodes ls and the node's log",
+		"silent":   "it gossips and does not answer: look at its log, its load and the network",
+		"down":     "start it with its disk",
+		"draining": "restart it, or quoratectl nodes undrain",
+	}
+	for _, n := range l.nodes() {
+		state := NodeState(n)
+		if state == "running" {
+			continue
+		}
+		remedy, is := remedies[state]
+		if !is {
+			remedy = "it starts: see quoratectl nodes status"
+		}
+		found = append(found, Problem{"ready", "node " + n.ID, "it is " + state, remedy})
+	}
+	if l.Status.CatalogLeader == "" {
+		found = append(found, Problem{"ready", "catalog", "it has no leader: nothing can be declared", "see that a majority of the nodes runs and that they reach each other"})
+	}
+	return found
+}
+
+// QuorumCritical finds queues that lack a majority, or would if one node more went, be it the given one.
+func (l *Look) QuorumCritical(ctx context.Context) (found []Problem, err error) {
+	for q, err := range l.Client.Queues(ctx, client.ListQueuesRequest{WithStats: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if l.IgnoreAlone && len(q.Members) == 1 {
+			continue
+		}
+		if p, is := Critical(q, l.Node); is {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// Critical reports whether a queue stands still, or would without the node; "": without any one node.
+func Critical(q client.QueueInfo, node string) (Problem, bool) {
+	p := Problem{Check: "quorum-critical", Object: fmt.Sprintf("queue %q in vhost %q", q.Name, q.VHost)}
+	majority := len(q.Members)/2 + 1
+	switch spare := len(q.Online) - majority; {
+	case spare < 0:
+		p.Problem = fmt.Sprintf("it stands still: of its members %q only %q are there", q.Members, q.Online)
+		p.Remedy = "start the other nodes"
+	case spare > 0, node != "" && !slices.Contains(q.Online, node):
+		return p, false
+	case len(q.Members) == 1:
+		p.Problem = fmt.Sprintf("its only member is on node %q", q.Members[0])
+		p.Remedy = "give it more members: see quoratectl queues grow"
+	default:
+		p.Problem = fmt.Sprintf("it stands still without one more of %q", q.Online)
+		p.Remedy = fmt.Sprintf("take down none of them before all of %q are there", q.Members)
+	}
+	return p, true
+}
+
+// Alarms finds nodes that take no messages, or soon will not.
+func (l *Look) Alarms() (found []Problem) {
+	for _, n := range l.nodes() {
+		of := "node " + n.ID
+		if d := n.Disk; d != nil && d.Pressure != "none" {
+			found = append(found, Problem{
+				"alarms", of, fmt.Sprintf("%d bytes are free on %s, which is below its limit %s (%d bytes)", d.FreeBytes, d.Path, d.Pressure, map[string]uint64{"low": d.LowBytes, "floor": d.FloorBytes}[d.Pressure]),
+				"free space there, make the volume larger, or move queues to other nodes",
+			})
+		}
+		if d := n.Disk; d != nil && d.Hangs > 0 {
+			found = append(found, Problem{"alarms", of, fmt.Sprintf("a write to %s hangs for %v", d.Path, d.Hangs), "look at the disk"})
+		}
+		if c := n.Clock; c != nil && c.Off {
+			found = append(found, Problem{"alarms", of, fmt.Sprintf("its wall clock is %v off", c.Offset), "check that NTP runs and is synchronised there"})
+		}
+	}
+	return found
+}
+
+// Builds returns the builds of the nodes that answer, sorted.
+func Builds(nodes []client.ClusterNode) (builds []string) {
+	for _, n := range nodes {
+		if n.Start != nil && !slices.Contains(builds, n.Version) {
+			builds = append(builds, n.Version)
+		}
+	}
+	slices.Sort(builds)
+	return builds
+}
+
+// Versions finds an upgrade that is under way.
+func (l *Look) Versions() (found []Problem) {
+	newest := l.Status.FinalizedVersion
+	for _, n := range l.Status.Nodes {
+		newest = max(newest, n.ReadsVersion)
+	}
+	if builds := Builds(l.Status.Nodes); len(builds) > 1 {
+		found = append(found, Problem{"versions", "cluster", fmt.Sprintf("nodes run %q", builds), "finish the upgrade, node by node"})
+	}
+	if newest > l.Status.FinalizedVersion {
+		found = append(found, Problem{
+			"versions", "cluster", fmt.Sprintf("version %d is finalised, nodes can read %d", l.Status.FinalizedVersion, newest),
+			"once all nodes run the newer build: quoratectl upgrade finalize",
+		})
+	}
+	return found
+}
+
+// TakingDown finds what speaks against taking down the node, or any one node: another one that is away or short of
+// disk, a queue that would stand still, and an operation, such as a move of members, that is under way.
+func (l *Look) TakingDown(ctx context.Context) ([]Problem, error) {
+	critical, err := l.QuorumCritical(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := &Look{Client: l.Client, Status: l.Status} // what is wrong on other nodes counts, too
+	found := slices.Concat(all.Ready(), all.Alarms(), critical)
+	for o, err := range l.Client.Operations(ctx, client.ListOperationsRequest{Running: true}) {
+		if silent, is := errors.AsType[*client.SilentNodesError](err); is {
+			return append(found, Problem{"operations", "cluster", silent.Error(), "see that all nodes run before another one is taken down"}), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Problem{
+			"operations", "operation " + o.ID, o.Kind + " is under way", "wait for its end: quoratectl operations watch " + o.ID,
+		})
+	}
+	return found, nil
+}

@@ -1,0 +1,84 @@
+package checks
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/client"
+)
+
+func TestCritical(t *testing.T) {
+	three := []string{"a", "b", "c"}
+	for _, x := range []struct {
+		members, online []string
+		node            string
+		problem         string // "": none
+	}{
+		{three, three, "", ""},
+		{three, three, "a", ""},
+		{three, []string{"a", "b"}, "", "stands still without one more of [\"a\" \"b\"]"},
+		{three, []string{"a", "b"}, "a", "stands still without one more"},
+		{three, []string{"a", "b"}, "c", ""},
+		{three, []string{"a"}, "c", "it stands still: of its members [\"a\" \"b\" \"c\"] only [\"a\"]"},
+		{[]string{"a"}, []string{"a"}, "", "its only member is on node \"a\""},
+		{[]string{"a"}, []string{"a"}, "b", ""},
+		{[]string{"a"}, nil, "", "it stands still"},
+		{[]string{"a", "b"}, []string{"a", "b"}, "", "stands still without one more"},
+		{[]string{"a", "b", "c", "d", "e"}, three, "b", "stands still without one more"},
+	} {
+		p, is := Critical(client.QueueInfo{Name: "q", VHost: "/", Members: x.members, Online: x.online}, x.node)
+		if is != (x.problem != "") || is && (!strings.Contains(p.Problem, x.problem) || p.Remedy == "" || p.Object == "") {
+			t.Errorf("%q of %q, node %q: %+v, want %q", x.online, x.members, x.node, p, x.problem)
+		}
+	}
+}
+
+func TestChecksOfNodes(t *testing.T) {
+	done := &client.StartProgress{Phase: started}
+	fine := func(id string) client.ClusterNode {
+		return client.ClusterNode{
+			ID: id, Alive: true, Start: done, Version: "1.0.0", ReadsVersion: 5,
+			Disk: &client.DiskStatus{Pressure: "none"}, Clock: &client.ClockStatus{Offset: time.Millisecond},
+		}
+	}
+	of := func(nodes ...client.ClusterNode) *Look {
+		return &Look{Status: client.ClusterStatus{CatalogLeader: "a", FinalizedVersion: 5, Nodes: nodes}}
+	}
+	expect := func(what string, found []Problem, want ...string) {
+		t.Helper()
+		var got []string
+		for _, p := range found {
+			if p.Remedy == "" {
+				t.Errorf("%s: no remedy for %q", what, p.Problem)
+			}
+			got = append(got, p.Object+": "+p.Problem)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	all := of(fine("a"), fine("b"))
+	expect("all is well", slices.Concat(all.Ready(), all.Alarms(), all.Versions()))
+
+	down, drains, silent := fine("b"), fine("c"), fine("d")
+	down.Alive, down.Start, down.Disk, down.Clock = false, nil, nil, nil
+	drains.Draining = true
+	silent.Start = nil
+	l := of(fine("a"), down, drains, silent)
+	l.Status.CatalogLeader = ""
+	expect("ready", l.Ready(), "node b: it is down", "node c: it is draining", "node d: it is silent", "catalog: it has no leader: nothing can be declared")
+	l.Status.CatalogLeader, l.Node = "a", "c"
+	expect("one node", l.Ready(), "node c: it is draining")
+
+	full, early := fine("b"), fine("c")
+	full.Disk = &client.DiskStatus{Pressure: "low", Path: "/data", FreeBytes: 7, LowBytes: 100, FloorBytes: 10, Hangs: 2 * time.Second}
+	early.Clock = &client.ClockStatus{Offset: time.Minute, Off: true}
+	expect("alarms", of(fine("a"), full, early).Alarms(), "node b: 7 bytes are free on /data, which is below its limit low (100 bytes)",
+		"node b: a write to /data hangs for 2s", "node c: its wall clock is 1m0s off")
+
+	newer := fine("b")
+	newer.Version, newer.ReadsVersion = "1.1.0", 6
+	expect("versions", of(fine("a"), newer).Versions(), `cluster: nodes run ["1.0.0" "1.1.0"]`, "cluster: version 5 is finalised, nodes can read 6")
+}
