@@ -46,8 +46,18 @@ func (t *turn) askBroker(ctx context.Context) {
 	}
 	b := &Broker{Nodes: map[int]string{}, Removal: -1}
 	for _, n := range a.status.Nodes {
-		if i, is := ordinal(n.ID, t.q.Name); is {
-			b.Nodes[i] = checks.NodeState(n)
+		i, is := ordinal(n.ID, t.q.Name)
+		if !is {
+			continue
+		}
+		state := checks.NodeState(n)
+		registered, err := isRegistered(ctx, c, n.ID, state)
+		if err != nil {
+			t.seen.Unasked = err.Error()
+			return
+		}
+		if registered {
+			b.Nodes[i] = state
 		}
 	}
 	if err := t.operations(ctx, a, b); err != nil {
@@ -55,6 +65,22 @@ func (t *turn) askBroker(ctx context.Context) {
 		return
 	}
 	t.broker, t.seen.Broker = a, b
+}
+
+// isRegistered reports whether the cluster counts on a node. The list of nodes also has those that are only heard of, such
+// as one that was forgotten and still runs; a node that serves is none of these.
+func isRegistered(ctx context.Context, c *client.Client, node, state string) (bool, error) {
+	if state == running {
+		return true, nil
+	}
+	switch _, err := c.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node, DryRun: true}); client.ClassOf(err) {
+	case client.NotFound:
+		return false, nil
+	case client.PreconditionFailed: // it runs with what it has stored
+		return true, nil
+	default:
+		return err == nil, err
+	}
 }
 
 // unsure says why a node's view of the cluster is nothing to decide by; "" if it is.

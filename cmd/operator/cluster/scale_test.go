@@ -72,6 +72,7 @@ func TestScaleDown(t *testing.T) {
 		m.must(err)
 	}
 	confirmed, stop := publish(t, cl)
+	defer stop()
 	m.must(c.Get(ctx, m.name, q))
 	q.Spec.Replicas = 3
 	m.must(c.Update(ctx, q))
@@ -125,7 +126,10 @@ func publish(t *testing.T, cl *client.Client) (confirmed *atomic.Int64, stop fun
 	confirmed, done := &atomic.Int64{}, make(chan struct{})
 	go func() {
 		defer close(done)
+		tick := time.NewTicker(2 * time.Millisecond) // a rate that a busy machine bears beside everything else
+		defer tick.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
+			<-tick.C
 			_, err := cl.PublishOne(t.Context(), client.Message{RoutingKey: "q0", Body: fmt.Append(nil, i)})
 			if err != nil {
 				t.Errorf("message %d: %v", i, err)
