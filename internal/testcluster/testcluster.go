@@ -241,6 +241,20 @@ func (c *Cluster) Kill(i int) {
 	}
 }
 
+// Lose deletes the data directory of a killed node, as the loss of its disk does.
+func (c *Cluster) Lose(i int) {
+	c.t.Helper()
+	if err := os.RemoveAll(filepath.Join(c.dir, string(c.nodes[i].name))); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Launch starts a killed node on its data directory and does not wait until it is ready.
+func (c *Cluster) Launch(i int) {
+	c.t.Helper()
+	c.launch(i)
+}
+
 // Restart starts a killed node on its data directory and waits until it is ready.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()

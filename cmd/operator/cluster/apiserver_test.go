@@ -76,6 +76,7 @@ type machine struct {
 	kube  kube.Client
 	nodes *testcluster.Cluster
 	name  types.NamespacedName
+	down  map[int]bool // nodes that were killed
 }
 
 // address is where a pod is.
@@ -133,6 +134,7 @@ func (m *machine) work(ctx context.Context) int {
 	for i := range pods.Items {
 		if n, _ := ordinal(pods.Items[i].Name, m.name.Name); n >= int(*set.Spec.Replicas) {
 			m.nodes.Kill(n)
+			m.down[n] = true
 			m.must(m.kube.Delete(ctx, &pods.Items[i], kube.GracePeriodSeconds(0)))
 		}
 	}
@@ -149,8 +151,12 @@ func (m *machine) start(ctx context.Context, set *appsv1.StatefulSet, i int, rev
 		ObjectMeta: metav1.ObjectMeta{Name: "data-" + name, Namespace: set.Namespace, Labels: set.Spec.Template.Labels},
 		Spec:       set.Spec.VolumeClaimTemplates[0].Spec,
 	}
-	if err := m.kube.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := m.kube.Create(ctx, claim)
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		m.t.Fatal(err)
+	}
+	if m.down[i] && err == nil { // its volume is new
+		m.nodes.Lose(i)
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: set.Namespace, Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: revision}},
@@ -163,6 +169,10 @@ func (m *machine) start(ctx context.Context, set *appsv1.StatefulSet, i int, rev
 		return
 	} else if err != nil {
 		m.t.Fatal(err)
+	}
+	if m.down[i] {
+		delete(m.down, i)
+		m.nodes.Launch(i)
 	}
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: address(i), PodIPs: []corev1.PodIP{{IP: address(i)}},

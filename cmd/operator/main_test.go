@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/broker"
+)
+
+const (
+	manifests = "../../deploy/k8s/operator"
+	account   = "quorate-operator"
+)
+
+// api starts an API server with the operator's kinds, which ends with the test.
+func api(t *testing.T) *rest.Config {
+	t.Helper()
+	dir := os.Getenv("KUBEBUILDER_ASSETS")
+	if _, err := os.Stat(filepath.Join(dir, "kube-apiserver")); dir == "" || err != nil {
+		t.Skip("KUBEBUILDER_ASSETS names no directory with kube-apiserver and etcd")
+	}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: dir, CRDDirectoryPaths: []string{manifests + "/crds"}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return config
+}
+
+// install creates what the manifests have, which the API server checks strictly.
+func install(t *testing.T, c kube.Client) (deployment *appsv1.Deployment) {
+	t.Helper()
+	strict := kube.WithFieldValidation(c, metav1.FieldValidationStrict)
+	for _, file := range []string{"namespace.yaml", "rbac/cluster_role.yaml", "rbac.yaml", "deployment.yaml"} {
+		text, err := os.ReadFile(filepath.Join(manifests, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+			u := &unstructured.Unstructured{}
+			if err := d.Decode(&u.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if kind := u.GetKind(); kind != "Namespace" && !strings.HasPrefix(kind, "ClusterRole") {
+				u.SetNamespace(account) // as kustomization.yaml does
+			}
+			if err := strict.Create(t.Context(), u); err != nil {
+				t.Fatalf("%s: %s %q: %v", file, u.GetKind(), u.GetName(), err)
+			}
+		}
+	}
+	deployment = &appsv1.Deployment{}
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: account, Name: account}, deployment); err != nil {
+		t.Fatal(err)
+	}
+	return deployment
+}
+
+// poll looks at a condition until it holds, for a minute.
+func poll(t *testing.T, what string, ok func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := ok()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s: %v", what, err)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// The manifests are accepted, the operator's pod under the level restricted, and the operator does its work with the rights
+// that they give it, and no more: it wins the election, answers probes, serves metrics, and makes what a cluster needs.
+func TestOperatorWithItsRights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts an API server")
+	}
+	config := api(t)
+	s, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kube.New(config, kube.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := install(t, admin).Spec.Template
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "try", Namespace: account, Labels: template.Labels}, Spec: template.Spec}
+	if err := admin.Create(t.Context(), pod); err != nil {
+		t.Errorf("the operator's pod is refused: %v", err)
+	}
+
+	own := rest.CopyConfig(config)
+	own.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + account + ":" + account}
+	set := settings{metrics: freePort(t), health: freePort(t), elect: true, electIn: account}
+	m, err := newManager(own, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := broker.NewPool(m.GetClient())
+	defer pool.Close()
+	if err := addControllers(m, pool); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Start(ctx) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders", Namespace: "default"}}
+	q.Spec.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "backups"}}
+	if err := admin.Create(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	name := kube.ObjectKeyFromObject(q)
+	poll(t, "the StatefulSet is there", func() error {
+		_ = admin.Get(t.Context(), name, q)
+		if err := admin.Get(t.Context(), name, &appsv1.StatefulSet{}); err != nil {
+			return fmt.Errorf("%w; status %+v", err, q.Status)
+		}
+		return nil
+	})
+	for _, url := range []string{"http://" + set.health + "/healthz", "http://" + set.health + "/readyz", "http://" + set.metrics + "/metrics"} {
+		r, err := http.Get(url) //nolint:noctx // ends with the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = r.Body.Close(); r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", url, r.Status)
+		}
+	}
+	poll(t, "the status says what is missing", func() error {
+		if err := admin.Get(t.Context(), name, q); err != nil {
+			return err
+		}
+		if q.Status.Step == "" || q.Status.Administrator != "orders-operator" || len(q.Status.Conditions) < 3 {
+			return fmt.Errorf("status %+v", q.Status)
+		}
+		return nil
+	})
+	if err := admin.Delete(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the object goes", func() error {
+		if err := admin.Get(t.Context(), name, q); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+	for _, secret := range []string{"orders-operator", "orders-gossip"} {
+		if err := admin.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: secret}, &corev1.Secret{}); err != nil {
+			t.Errorf("the Secret went with the cluster: %v", err)
+		}
+	}
+}
