@@ -45,15 +45,15 @@ func api(t *testing.T) *rest.Config {
 		BinaryAssetsDirectory: dir, CRDDirectoryPaths: []string{manifests + "/crds"}, ErrorIfCRDPathMissing: true,
 		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
+	t.Cleanup(func() { // also if the start fails half way: its processes would go on
 		if err := env.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return config
 }
 

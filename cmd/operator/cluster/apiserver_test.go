@@ -53,15 +53,15 @@ func api(t *testing.T) kube.Client {
 		BinaryAssetsDirectory: dir, CRDDirectoryPaths: []string{"../../../deploy/k8s/operator/crds"}, ErrorIfCRDPathMissing: true,
 		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
+	t.Cleanup(func() { // also if the start fails half way: its processes would go on
 		if err := env.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := kube.New(config, kube.Options{Scheme: s})
 	if err != nil {
 		t.Fatal(err)
