@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+)
+
+// settled is a cluster of n nodes as it should be.
+func settled(n int) *Seen {
+	s := &Seen{
+		Wanted: n, Template: "t", SizeBytes: 10, Set: &Set{Replicas: n, Template: "t", SizeBytes: 10, Settled: true},
+		Pods: map[int]Pod{}, Claims: map[int]Claim{}, Broker: &Broker{Nodes: map[int]string{}, Removal: -1}, Answers: map[Question]Answer{},
+	}
+	for i := range n {
+		s.Pods[i], s.Claims[i], s.Broker.Nodes[i] = Pod{Ready: true, Current: true}, Claim{SizeBytes: 10, Growable: true}, running
+	}
+	return s
+}
+
+// outdate makes the pods those of a former template.
+func outdate(s *Seen) {
+	for i, p := range s.Pods {
+		p.Current = false
+		s.Pods[i] = p
+	}
+}
+
+// Each row is a situation, the step that it calls for, and what is said to be blocked.
+func TestPlan(t *testing.T) {
+	for name, x := range map[string]struct {
+		n       int
+		change  func(s *Seen)
+		do      Action
+		node    int
+		to      int
+		blocked string // condition and reason
+	}{
+		"nothing to do":                 {3, func(*Seen) {}, Nothing, 0, 0, ""},
+		"a new cluster":                 {3, func(s *Seen) { s.Set, s.Pods, s.Claims, s.Broker = nil, nil, nil, nil }, CreateSet, 0, 3, ""},
+		"claims of five":                {5, func(s *Seen) { s.Set, s.Pods, s.Broker, s.Wanted = nil, nil, nil, 3 }, CreateSet, 0, 5, ""},
+		"a change not seen":             {3, func(s *Seen) { s.Set.Settled, s.Wanted = false, 5 }, Wait, 0, 0, ""},
+		"no answer":                     {3, func(s *Seen) { s.Broker, s.Wanted = nil, 1 }, Wait, 0, 0, ""},
+		"more nodes":                    {3, func(s *Seen) { s.Wanted = 5 }, SetReplicas, 0, 5, ""},
+		"more, a claim left":            {3, func(s *Seen) { s.Wanted, s.Claims[3] = 5, Claim{GivenUp: true} }, DeleteClaim, 3, 0, ""},
+		"more, a claim known to nobody": {3, func(s *Seen) { s.Wanted, s.Claims[3] = 4, Claim{} }, Nothing, 0, 0, v1alpha1.ConditionScaleUpBlocked + "/ClaimLeft " + v1alpha1.ConditionVolumesLeft + "/Retained"},
+		"fewer: ask":                    {5, func(s *Seen) { s.Wanted = 3 }, Ask, 4, 0, ""},
+		"fewer: mark":                   {5, func(s *Seen) { s.Wanted, s.Answers[Question{MayRemove, 4}] = 3, "" }, MarkLeaving, 4, 0, ""},
+		"fewer: refused":                {5, func(s *Seen) { s.Wanted, s.Answers[Question{MayRemove, 4}] = 3, "its only member" }, Nothing, 0, 0, v1alpha1.ConditionScaleDownBlocked + "/Refused"},
+		"fewer, one is down":            {5, func(s *Seen) { s.Wanted, s.Broker.Nodes[0] = 3, "down" }, Nothing, 0, 0, v1alpha1.ConditionScaleDownBlocked + "/NodesMissing"},
+		"fewer: remove": {5, func(s *Seen) {
+			s.Wanted, s.Answers[Question{MayRemove, 4}], s.Claims[4] = 3, "", Claim{SizeBytes: 10, Leaving: true}
+		}, RemoveNode, 4, 0, ""},
+		"fewer: under way": {5, func(s *Seen) { s.Wanted, s.Broker.Removal = 3, 4 }, Wait, 0, 0, ""},
+		"fewer: forgotten": {5, func(s *Seen) { s.Wanted = 3; delete(s.Broker.Nodes, 4) }, GiveUpClaim, 4, 0, ""},
+		"fewer: given up": {5, func(s *Seen) {
+			s.Wanted, s.Claims[4] = 3, Claim{SizeBytes: 10, GivenUp: true}
+			delete(s.Broker.Nodes, 4)
+		}, SetReplicas, 0, 4, ""},
+		"wanted again":            {5, func(s *Seen) { s.Broker.Removal = 4 }, CancelRemoval, 4, 0, ""},
+		"wanted again, drained":   {5, func(s *Seen) { s.Broker.Nodes[4], s.Claims[4] = draining, Claim{SizeBytes: 10, Leaving: true} }, Undrain, 4, 0, ""},
+		"drained by a person":     {5, func(s *Seen) { s.Broker.Nodes[4] = draining }, Nothing, 0, 0, ""},
+		"forgotten, wanted again": {5, func(s *Seen) { s.Claims[4] = Claim{SizeBytes: 10, Leaving: true}; delete(s.Broker.Nodes, 4) }, GiveUpClaim, 4, 0, ""},
+		"claims kept":             {3, func(s *Seen) { s.KeepVolumes, s.Claims[3] = true, Claim{GivenUp: true} }, Nothing, 0, 0, v1alpha1.ConditionVolumesLeft + "/Retained"},
+		"claims not kept":         {3, func(s *Seen) { s.Claims[3] = Claim{GivenUp: true} }, DeleteClaim, 3, 0, ""},
+		"a claim of nobody":       {3, func(s *Seen) { s.Claims[3] = Claim{} }, Nothing, 0, 0, v1alpha1.ConditionVolumesLeft + "/Retained"},
+		"a node without pod":      {3, func(s *Seen) { s.Broker.Nodes[3] = "down" }, Ask, 3, 0, ""},
+		"its volume is there":     {3, func(s *Seen) { s.Broker.Nodes[3], s.Claims[3] = "down", Claim{} }, SetReplicas, 0, 4, ""},
+		"new template":            {3, func(s *Seen) { s.Template = "u" }, ChangeSet, 0, 0, ""},
+		"new, paused":             {3, func(s *Seen) { s.Template, s.Paused = "u", true }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/Paused"},
+		"roll: ask":               {3, outdate, Ask, 2, 0, ""},
+		"roll: take":              {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "" }, TakePod, 2, 0, ""},
+		"roll: not safe":          {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "no" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/NotSafe"},
+		"roll: one starts":        {3, func(s *Seen) { outdate(s); s.Pods[1] = Pod{Current: true} }, Wait, 0, 0, ""},
+		"roll: one unready":       {3, func(s *Seen) { outdate(s); s.Pods[0] = Pod{}; s.Answers[Question{MayTakeDown, 0}] = "" }, TakePod, 0, 0, ""},
+		"roll: cannot start":      {3, func(s *Seen) { outdate(s); s.Pods[0], s.Pods[1] = Pod{Broken: true}, Pod{Broken: true} }, TakePod, 1, 0, ""},
+		"none serves":             {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
+		"lost: ask":               {3, func(s *Seen) { s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
+		"lost: replace":           {3, func(s *Seen) { s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, "" }, ReplaceNode, 1, 0, ""},
+		"lost: by hand":           {3, func(s *Seen) { s.Broker.Nodes[1], s.ReplaceByHand = refused, true }, Nothing, 0, 0, v1alpha1.ConditionReplaceBlocked + "/Manual"},
+		"lost: with messages":     {3, func(s *Seen) { s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, "LOST: q" }, Nothing, 0, 0, v1alpha1.ConditionReplaceBlocked + "/Refused"},
+		"larger":                  {3, func(s *Seen) { s.SizeBytes = 20 }, GrowClaim, 0, 0, ""},
+		"larger: all are": {3, func(s *Seen) {
+			s.SizeBytes = 20
+			s.Claims = map[int]Claim{0: {SizeBytes: 20}, 1: {SizeBytes: 20}, 2: {SizeBytes: 20}}
+		}, OrphanSet, 0, 0, ""},
+		"larger: cannot": {3, func(s *Seen) {
+			s.SizeBytes, s.Claims[1] = 20, Claim{SizeBytes: 10}
+			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}
+		}, Nothing, 0, 0, v1alpha1.ConditionStorageBlocked + "/NotExpandable"},
+	} {
+		s := settled(x.n)
+		x.change(s)
+		step, blocks := Plan(s)
+		if step.Do != x.do || step.Node != x.node || step.Replicas != x.to || step.Why == "" {
+			t.Errorf("%s: %v %+v, want %v of node %d, %d replicas", name, step.Do, step, x.do, x.node, x.to)
+		}
+		var got []string
+		for _, b := range blocks {
+			got = append(got, b.Condition+"/"+b.Reason)
+			if b.Message == "" {
+				t.Errorf("%s: %s has no message", name, b.Condition)
+			}
+		}
+		if all := strings.Join(got, " "); all != x.blocked {
+			t.Errorf("%s: blocked %q, want %q", name, all, x.blocked)
+		}
+	}
+}
