@@ -250,6 +250,10 @@ bench-engine: build ## the replication engine against its aims; ARGS="-only rati
 bench-deadletter: build ## dead letters at least once against their aims, some four minutes; ARGS="-only move,wait", -quick
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -deadletter -limit 20m $(ARGS)
 
+.PHONY: bench-backup
+bench-backup: build ## backups beside publishers against their aims, about two minutes; ARGS="-quick", -messages N
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -backup -limit 20m $(ARGS)
+
 .PHONY: bench-behaviour
 bench-behaviour: ## routing, fan-out, messages that wait, and what SCALE queues cost to import, to change and asleep
 	$(GO) test -run '^$$' -bench 'Route' -benchmem ./catalog

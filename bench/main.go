@@ -37,8 +37,12 @@ func main() {
 	flag.DurationVar(&o.latencyTime, "latency-time", 3*time.Second, "length of each latency run")
 	flag.BoolVar(&o.engine, "engine", false, "measure the replication engine against its aims instead; -only names its rows")
 	flag.BoolVar(&o.deadLetters, "deadletter", false, "measure at-least-once dead-lettering against its aims instead; -only names its parts")
+	flag.BoolVar(&o.backups, "backup", false, "measure backups beside publishers against their aims instead")
+	flag.StringVar(&o.ctl, "ctl", "../bin/quoratectl", "with -backup: path of quoratectl")
+	flag.IntVar(&o.messages, "messages", 1_000_000, "with -backup: number of messages in the queue")
+	flag.StringVar(&o.settings, "settings", "", "with -backup: more lines of each node's configuration")
 	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: number of messages that wait for a target")
-	flag.BoolVar(&o.quick, "quick", false, "with -engine or -deadletter: a short trial that stores nothing; with -peers: a part of the workloads")
+	flag.BoolVar(&o.quick, "quick", false, "with -engine, -deadletter or -backup: a short trial that stores nothing; with -peers: a part of the workloads")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: how often each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
 	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed; -only names some of quorate,rabbitmq,nats")
@@ -74,6 +78,8 @@ func start(ctx context.Context, o options, only string) error {
 		return runFailoverWorld(ctx, o)
 	case o.deadLetters:
 		return runDeadLetters(ctx, o, only)
+	case o.backups:
+		return runBackups(ctx, o)
 	case o.engine:
 		return runEngine(ctx, o, only)
 	case o.peers:
@@ -89,8 +95,9 @@ func start(ctx context.Context, o options, only string) error {
 // options are the flags.
 type options struct {
 	engine, deadLetters, peers      bool
-	quick, world                    bool
-	rounds, waiting                 int
+	backups, quick, world           bool
+	rounds, waiting, messages       int
+	ctl, settings                   string
 	rabbitmq, nats                  string
 	peersTime                       time.Duration
 	filter                          peers.Workload
@@ -110,6 +117,7 @@ func (o options) validate() error {
 		{"in-flight", int64(o.inFlight)},
 		{"rounds", int64(o.rounds)},
 		{"waiting", int64(o.waiting)},
+		{"messages", int64(o.messages)},
 		{"rate", int64(o.rate)},
 		{"limit", int64(o.limit)},
 		{"time", int64(o.time)},

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/export"
 	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
@@ -73,6 +74,7 @@ type Cluster struct {
 	peers      *peer.Peers
 	everywhere *peer.Clients
 	jobs       *peer.Operations
+	pace       *export.Pacer
 	watched    *peer.Events
 	logs       *peer.Logs
 	events     *event.Journal

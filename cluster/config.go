@@ -69,6 +69,7 @@ func (c Config) Validate() error {
 		{"HibernateAfter", int64(c.HibernateAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
 		{"TailBytes", c.TailBytes},
+		{"ExportFloor", c.ExportFloor},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"Reconcile.Interval", int64(c.Reconcile.Interval)},
 		{"Reconcile.Delay", int64(c.Reconcile.Delay)},
@@ -192,6 +193,9 @@ type Config struct {
 	// ClockSkew is by how much nothing expires early or stands still, whatever wall clocks
 	// show; by half of it they may differ and still be said to agree; 0: 500 ms.
 	ClockSkew time.Duration
+	// ExportFloor is the pace in bytes per second below which exports of this node's members are not slowed, all of
+	// them together; 0: export.DefaultFloor.
+	ExportFloor int64
 	// HibernateAfter is how long a queue without consumers does nothing before all its
 	// members are closed until somebody asks for it; 0: never.
 	HibernateAfter time.Duration

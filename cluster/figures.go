@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/export"
 	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
@@ -29,6 +30,9 @@ func (c *Cluster) ConfirmTimes() *latency.Histogram { return c.gateway.ConfirmTi
 
 // SyncTimes counts how long the log took to make batches durable.
 func (c *Cluster) SyncTimes() *latency.Histogram { return c.storage.SyncTimes() }
+
+// Exports returns the figures of the exports of this node's members of queues.
+func (c *Cluster) Exports() export.Stats { return c.pace.Stats() }
 
 // Members returns how many members of queues this node has open, and how many hibernate.
 func (c *Cluster) Members() (open, hibernated int) {

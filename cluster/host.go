@@ -11,7 +11,7 @@ func (c *Cluster) newHost() *replica.Host {
 	made := replica.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.log, Life: c.ctx,
 		Dir: c.dir, Storage: c.storage, Clock: c.clock, Disks: c.disks, Views: c.views, Policies: c.policies,
-		Liveness: c.liveness, Transport: c.mux, Catalog: c.catalog, Events: c.events,
+		Liveness: c.liveness, Transport: c.mux, Catalog: c.catalog, Events: c.events, Pace: c.pace,
 		BodyCacheBytes: c.cfg.BodyCacheBytes, HibernateAfter: c.cfg.HibernateAfter,
 		ReachChanged: c.ReachChanged, Addressed: c.setPeer,
 	}

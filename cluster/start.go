@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/export"
 	"github.com/quorate/quorate/cluster/forwarding"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
@@ -89,6 +90,7 @@ func (c *Cluster) boot() error {
 	if c.catalog, err = c.openCatalog(); err != nil {
 		return err
 	}
+	c.pace = export.New(export.Config{Floor: c.cfg.ExportFloor, Confirms: c.ConfirmTimes, Syncs: c.SyncTimes})
 	c.host = c.newHost()
 	c.hosted.Store(c.host)
 	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Connected: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}

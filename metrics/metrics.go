@@ -35,6 +35,7 @@ type Sources struct {
 	Incoming               func() Incoming
 	Pace                   func() Pace     // of gRPC
 	Listener               func() Listener // of AMQP
+	Exports                func() Exports
 	Memory                 func() Memory
 	Links                  func() Links // between nodes
 	Clock                  func() Clock
@@ -150,6 +151,7 @@ type Metrics struct {
 	incoming []row[*Incoming]
 	pace     []row[*Pace]
 	listener []row[*Listener]
+	exports  []row[*Exports]
 	memory   []row[*Memory]
 	links    []row[*Links]
 	clock    []row[*Clock]
@@ -166,7 +168,7 @@ type Metrics struct {
 func New(src Sources) *Metrics {
 	m := &Metrics{
 		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), pace: paceRows(), listener: listenerRows(),
-		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(),
+		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(), exports: exportRows(),
 	}
 	m.tracing = tracingRows()
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
@@ -257,6 +259,8 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	sendRows(ch, c.m.incoming, &in)
 	pace := src.Pace()
 	sendRows(ch, c.m.pace, &pace)
+	exports := src.Exports()
+	sendRows(ch, c.m.exports, &exports)
 	spans := src.Tracing()
 	sendRows(ch, c.m.tracing, &spans)
 	l := src.Listener()

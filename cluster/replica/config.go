@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/export"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
@@ -55,6 +56,8 @@ type Config struct {
 	Transport Transport
 	Catalog   Catalog
 	Events    *event.Journal
+	// Pace says how fast members are exported.
+	Pace *export.Pacer
 
 	// BodyCacheBytes limits the bodies of messages that are kept in memory.
 	BodyCacheBytes int64

@@ -18,12 +18,25 @@ var errNoRoomForExport = errors.New("cluster: this node's disk is nearly full, a
 // blocks of package backup. Names are those of the queue in the catalog. emit must not keep a block; while it waits
 // the member goes on, but its log grows.
 func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, headOnly bool, emit func(block []byte) error) error {
+	if !headOnly && q.h.cfg.Disks.Low() {
+		return errNoRoomForExport // before the first block, so that another member is asked
+	}
 	x, err := q.group.Export(ctx, index)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
 	w := backup.NewWriter(emit)
+	if !headOnly {
+		end := q.h.cfg.Pace.Begin()
+		defer end()
+		w = backup.NewWriter(func(block []byte) error {
+			if err := q.h.cfg.Pace.Wait(ctx, len(block)); err != nil {
+				return err
+			}
+			return emit(block)
+		})
+	}
 	head := backup.Head{VHost: vhost, Queue: name, UID: q.uid, Index: x.Index}
 	describe := func(state *quorumq.Queue) {
 		head.At, head.Messages, head.Left = state.Now(), state.Held(), state.BacklogLeft()

@@ -59,6 +59,7 @@ func Table() []Package {
 		{Path: "cluster/datadir/sealed"},
 		{Path: "cluster/datadir", Imports: []string{"id", "cluster/datadir/sealed", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/event", Imports: []string{"id", "catalog"}},
+		{Path: "cluster/export", Imports: []string{"internal/latency", "internal/wait"}},
 		{Path: "cluster/clients", Imports: []string{"id", "internal/wait"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event", "internal/wait"}},
@@ -85,7 +86,7 @@ func Table() []Package {
 		{
 			Path: "cluster/replica", Imports: []string{
 				"id", "message", "quorumq", "backup", "catalog", "policy", "deadletter", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/each", "internal/wait",
+				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/export", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/each", "internal/wait",
 			},
 			ThirdParty: []string{"protobuf", "raft"},
 		},
@@ -104,7 +105,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/logtail", "internal/wait",
+				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/export", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/logtail", "internal/wait",
 				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/replica", "cluster/peer", "cluster/leader", "cluster/membership", "cluster/vitals", "internal/latency", "tracing",
 			},
 			ThirdParty: []string{"grpc"},

@@ -80,12 +80,17 @@ func (c *Counts) Doublings() (upTo map[float64]uint64, all uint64, seconds float
 	return upTo, all, seconds
 }
 
+// All returns how many were counted.
+func (c *Counts) All() (n uint64) {
+	for _, x := range c {
+		n += x
+	}
+	return n
+}
+
 // Quantile returns the time that a part of all did not exceed, such as 0.99; false if nothing was counted.
 func (c *Counts) Quantile(part float64) (time.Duration, bool) {
-	all := uint64(0)
-	for _, n := range c {
-		all += n
-	}
+	all := c.All()
 	if all == 0 {
 		return 0, false
 	}

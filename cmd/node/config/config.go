@@ -95,6 +95,7 @@ type Config struct {
 		MaxMessageBytes int   `koanf:"max_message_bytes"`
 		BodyCacheBytes  int64 `koanf:"body_cache_bytes"`
 		PublishWindow   int   `koanf:"publish_window"`
+		ExportFloor     int64 `koanf:"export_floor_bytes"`
 		MemoryHigh      int64 `koanf:"memory_high"`
 		// DeliveryBufferBytes applies to each AMQP connection or consume stream.
 		DeliveryBufferBytes int64 `koanf:"delivery_buffer_bytes"`
@@ -251,6 +252,7 @@ func (c *Config) validateNumbers() []error {
 			"bytes, room for a message of limits.max_message_bytes")
 	}
 	bounds("limits.memory_high", c.Limits.MemoryHigh, 0, 1<<50, "bytes")
+	bounds("limits.export_floor_bytes", c.Limits.ExportFloor, 1<<20, 1<<40, "bytes per second")
 	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
 	durations := func(key string, value, low, high time.Duration) {
 		if value < low || value > high {

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/cluster/export"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/nearest"
 )
@@ -103,6 +104,7 @@ func Keys() []Key {
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
 		{"limits.body_cache_bytes", 0, "recent message bodies kept in memory, fewer while memory is short; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
+		{"limits.export_floor_bytes", export.DefaultFloor, "bytes per second that backups may read from this node in any case; above that it reads for them only as fast as clients do not feel it"},
 		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},
 		{"limits.connections", gate.DefaultMaxConnections, "connections of clients to this node, over all its ports for them; one more is closed at once"},
 		{"limits.unauthenticated", gate.DefaultMaxUnauthenticated, "how many of these may be without a login; the one that has been silent longest gives way to the next"},

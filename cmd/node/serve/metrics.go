@@ -42,6 +42,7 @@ func (n *node) showMetrics() {
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures, Incoming: n.incomingFigures,
 		Tracing: func() metrics.Tracing { return metrics.Tracing(n.tracer.Stats()) },
 		Pace:    func() metrics.Pace { return metrics.Pace(n.api.Pace()) },
+		Exports: n.exportFigures,
 		Memory:  n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		Positions: n.positions, Confirms: n.part.ConfirmTimes(), Syncs: n.part.SyncTimes(),
 		LeadersSpread: n.part.Reconciler().LeadersSpread, Replaced: n.part.Operator().NodesReplaced, Refused: n.part.RefusedPeers,
@@ -210,4 +211,14 @@ func (n *node) listenerFigures() (sum metrics.Listener) {
 		sum.Consumers += s.Consumers
 	}
 	return sum
+}
+
+// exportFigures are those of the members that this node reads for backups.
+func (n *node) exportFigures() metrics.Exports {
+	x := n.part.Exports()
+	out := metrics.Exports{Running: x.Running, Bytes: x.Bytes, Rate: x.Rate, Slowed: make(map[string]uint64, len(x.Slowed))}
+	for cause, times := range x.Slowed {
+		out.Slowed[string(cause)] = times
+	}
+	return out
 }

@@ -234,7 +234,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		ManualFinalise: n.cfg.Cluster.Finalize == config.FinalizeManual,
 		HibernateAfter: n.cfg.Timeouts.Hibernate,
 		MemoryPlan:     func() (limit, high int64) { p := n.memory.Load(); return p.limit, p.high },
-		BodyCacheBytes: caches.Bodies, TailBytes: caches.Tail, PublishWindow: n.cfg.Limits.PublishWindow,
+		BodyCacheBytes: caches.Bodies, TailBytes: caches.Tail, PublishWindow: n.cfg.Limits.PublishWindow, ExportFloor: n.cfg.Limits.ExportFloor,
 		DiskLow: n.cfg.Storage.DiskLow, DiskFloor: n.cfg.Storage.DiskFloor, DiskHang: n.cfg.Timeouts.DiskHang,
 	}
 	if c.ConfirmTimeout == 0 {
