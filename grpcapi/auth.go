@@ -154,7 +154,7 @@ func rules() map[string]rule {
 	name = brokerv1.Definitions_ServiceDesc.ServiceName
 	add(name, administrator, "ExportDefinitions", "ImportDefinitions")
 	name = brokerv1.Backups_ServiceDesc.ServiceName
-	add(name, administrator, "ExportQueue", "RestoreQueue")
+	add(name, administrator, "ExportQueue", "RestoreQueue", "FollowJob")
 	name = brokerv1.Messages_ServiceDesc.ServiceName
 	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter", "ExplainRouting")
 	name = brokerv1.Events_ServiceDesc.ServiceName

@@ -71,12 +71,13 @@ type Copy struct {
 	left  uint64
 	part  []byte
 	ended bool
+	done  backup.End // what has come
 }
 
 // Begin forgets the blocks that have come: the copy begins anew, and its parts replace those that were stored.
 func (c *Copy) Begin() {
 	c.w.manifest.Queues[c.at] = Queue{}
-	c.part, c.ended = c.part[:0], false
+	c.part, c.ended, c.done = c.part[:0], false, backup.End{}
 }
 
 // Block adds a block, which is not kept.
@@ -93,17 +94,24 @@ func (c *Copy) Block(ctx context.Context, b []byte) error {
 	case backup.KindEnd:
 		q.Messages, q.Bytes, c.ended = x.End.Messages, x.End.Bytes, true
 	case backup.KindMessages:
+		c.done.Messages += uint64(len(x.Messages))
+		for i := range x.Messages {
+			c.done.Bytes += uint64(len(x.Messages[i].Stored))
+		}
 	}
 	c.part = append(c.part, b...)
 	if !c.ended && len(c.part) < PartBytes {
 		return nil
 	}
-	name := fmt.Sprintf("queues/%06d/%06d.blocks", c.at+1, len(q.Parts)+1)
+	name := fmt.Sprintf(queuesName+"/%06d/%06d.blocks", c.at+1, len(q.Parts)+1)
 	o, err := c.w.put(ctx, name, c.part)
 	q.Parts = append(q.Parts, o)
 	c.part = c.part[:0]
 	return err
 }
+
+// Done returns what has come since the copy began.
+func (c *Copy) Done() (messages, bytes uint64) { return c.done.Messages, c.done.Bytes }
 
 // Left returns how many messages had left the queue's backlog (backup.Head).
 func (c *Copy) Left() uint64 { return c.left }

@@ -82,7 +82,7 @@ func BenchmarkCreate(b *testing.B) {
 	b.SetBytes(messages * size)
 	b.ResetTimer()
 	for range b.N {
-		job := Create{Client: c, Queues: []string{"full"}, Store: nowhere{}, Plan: archive.Manifest{VHost: "/"}, Seen: func(int, int) {}}
+		job := Create{Client: c, Queues: []string{"full"}, Store: nowhere{}, Plan: archive.Manifest{VHost: "/"}, Seen: func(Progress) {}}
 		if _, err := job.Run(ctx); err != nil {
 			b.Fatal(err)
 		}

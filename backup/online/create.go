@@ -29,8 +29,10 @@ type Create struct {
 	Queues []string
 	Store  archive.Store
 	Keys   *archive.Keys
-	// Seen is called as queues are done: how many of how many.
-	Seen func(done, total int)
+	// Seen is called as the backup goes on, often; it must not block.
+	Seen func(Progress)
+
+	progress tally
 }
 
 // Run makes the backup: the definitions, and each queue as it is at one moment after the call began. Whatever was
@@ -62,7 +64,7 @@ func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
 	if err != nil {
 		return err
 	}
-	done := 0
+	c.progress.begin(queues, c.Seen)
 	for _, g := range groups {
 		switch {
 		case len(g) == 1:
@@ -75,8 +77,7 @@ func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
 		if err != nil {
 			return err
 		}
-		done += len(g)
-		c.Seen(done, len(queues))
+		c.progress.queues(len(g))
 	}
 	return nil
 }
@@ -120,9 +121,10 @@ func (c *Create) plan(ctx context.Context) ([]client.QueueInfo, [][]int, error) 
 func (c *Create) one(ctx context.Context, w *archive.Writer, q *client.QueueInfo) (left uint64, err error) {
 	x := w.Copy()
 	err = c.Client.ExportQueue(ctx, client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name}, func() error {
+		c.progress.forget(x)
 		x.Begin()
 		return nil
-	}, func(b []byte) error { return x.Block(ctx, b) })
+	}, func(b []byte) error { return c.progress.block(ctx, x, q, b) })
 	if client.ClassOf(err) == client.NotFound {
 		w.Drop(1)
 		return 0, nil
@@ -178,8 +180,10 @@ func (c *Create) oneByOne(ctx context.Context, w *archive.Writer, queues []clien
 
 // described names a queue for people.
 func described(q *client.QueueInfo) string {
-	return fmt.Sprintf("queue %q in vhost %q", q.Name, q.VHost)
+	return describe(q.VHost, q.Name)
 }
+
+func describe(vhost, name string) string { return fmt.Sprintf("queue %q in vhost %q", name, vhost) }
 
 // left returns how many messages have left each queue's backlog.
 func (c *Create) left(ctx context.Context, queues []client.QueueInfo, group []int) ([]uint64, error) {
@@ -208,7 +212,7 @@ func (c *Create) together(ctx context.Context, w *archive.Writer, queues []clien
 	defer cancel(nil)
 	all := make([]*member, len(group))
 	for k, i := range group {
-		all[k] = newMember(w.Copy(), &queues[i])
+		all[k] = newMember(w.Copy(), &queues[i], &c.progress)
 	}
 	for _, m := range all {
 		go m.run(ctx, c.Client)
@@ -230,6 +234,9 @@ func (c *Create) together(ctx context.Context, w *archive.Writer, queues []clien
 		errs[k] = m.err
 	}
 	if again {
+		for _, m := range all {
+			c.progress.forget(m.copy)
+		}
 		return moved, nil
 	}
 	return moved, errors.Join(errs...)

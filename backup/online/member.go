@@ -12,6 +12,7 @@ import (
 type member struct {
 	copy  *archive.Copy
 	queue *client.QueueInfo
+	tally *tally
 	turn  chan struct{} // closed when its other blocks may be written
 
 	begun chan struct{} // closed when its first block is there, or it failed
@@ -20,8 +21,8 @@ type member struct {
 	err   error         // set before begun or done is closed
 }
 
-func newMember(x *archive.Copy, q *client.QueueInfo) *member {
-	return &member{copy: x, queue: q, turn: make(chan struct{}), begun: make(chan struct{}), done: make(chan struct{})}
+func newMember(x *archive.Copy, q *client.QueueInfo, t *tally) *member {
+	return &member{copy: x, queue: q, tally: t, turn: make(chan struct{}), begun: make(chan struct{}), done: make(chan struct{})}
 }
 
 // run copies the queue.
@@ -35,9 +36,9 @@ func (m *member) run(ctx context.Context, c *client.Client) {
 		return nil
 	}, func(b []byte) error {
 		if m.first {
-			return m.copy.Block(ctx, b)
+			return m.tally.block(ctx, m.copy, m.queue, b)
 		}
-		if err := m.copy.Block(ctx, b); err != nil {
+		if err := m.tally.block(ctx, m.copy, m.queue, b); err != nil {
 			return err
 		}
 		m.begin()

@@ -81,7 +81,7 @@ func (x *cluster) backup(vhost string, queues ...string) archive.Location {
 	l := archive.Location{Name: filepath.Join(x.t.TempDir(), "backup.tar")}
 	store, err := l.Create(x.at)
 	x.must(err)
-	job := Create{Client: x.c, Queues: queues, Store: store, Plan: archive.Manifest{VHost: vhost}, Seen: func(int, int) {}}
+	job := Create{Client: x.c, Queues: queues, Store: store, Plan: archive.Manifest{VHost: vhost}, Seen: func(Progress) {}}
 	m, err := job.Run(x.at)
 	x.must(err)
 	if len(m.Unsteady) > 0 {
@@ -108,7 +108,7 @@ func (x *cluster) restore(l archive.Location, how Restore) ([]RestoredQueue, err
 	var out []RestoredQueue
 	how.Client, how.From = x.c, x.open(l)
 	how.Seen = func(q RestoredQueue) { out = append(out, q) }
-	how.Imported = func(client.ImportSummary) {}
+	how.Imported, how.Progress = func(client.ImportSummary) {}, func(Progress) {}
 	err := how.Execute(x.at)
 	x.must(how.From.Close())
 	return out, err
@@ -358,7 +358,7 @@ func TestCircle(t *testing.T) {
 		l := archive.Location{Name: filepath.Join(t.TempDir(), "circle")}
 		store, err := l.Create(x.at)
 		x.must(err)
-		job := Create{Client: x.c, Store: store, Seen: func(int, int) {}}
+		job := Create{Client: x.c, Store: store, Seen: func(Progress) {}}
 		m, err := job.Run(x.at)
 		x.must(err)
 		in := map[string]map[string]int{}

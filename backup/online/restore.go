@@ -26,9 +26,11 @@ type Restore struct {
 	// NoDefinitions restores messages into queues that exist.
 	NoDefinitions bool
 	DryRun        bool // check all, change nothing
-	// Imported is called with the definitions' outcome, Seen after each queue.
+	// Imported is called with the definitions' outcome, Seen after each queue, and Progress, unless nil, about
+	// once a second.
 	Imported func(client.ImportSummary)
 	Seen     func(RestoredQueue)
+	Progress func(Progress)
 }
 
 // RestoredQueue is the outcome for one queue.
@@ -54,10 +56,16 @@ func (r *Restore) Execute(ctx context.Context) error {
 			return err
 		}
 	}
+	p := Progress{AllQueues: len(chosen)}
 	for _, q := range chosen {
-		if err := r.queue(ctx, q); err != nil {
+		p.AllMessages += q.Messages
+	}
+	for _, q := range chosen {
+		if err := r.queue(ctx, q, p); err != nil {
 			return err
 		}
+		p.Queues++
+		p.Messages += q.Messages
 	}
 	return nil
 }
@@ -156,12 +164,20 @@ func quoted(s string) json.RawMessage {
 }
 
 // queue restores one copy. Where a dry run would create the queue, only the copy is checked.
-func (r *Restore) queue(ctx context.Context, q *archive.Queue) error {
+func (r *Restore) queue(ctx context.Context, q *archive.Queue, p Progress) error {
 	vhost, name := r.target(q)
 	out := RestoredQueue{VHost: vhost, Queue: name, Messages: q.Messages}
 	done, err := r.Client.RestoreQueue(ctx, client.RestoreQueueRequest{
 		VHost: vhost, Queue: name, DryRun: r.DryRun, Run: r.runOf(vhost, name, q),
 		Blocks: func() (func() ([]byte, error), error) { return r.From.Blocks(ctx, q), nil },
+		Seen: func(done client.Restored) {
+			if r.Progress == nil {
+				return
+			}
+			now := p
+			now.Queue, now.Messages = describe(vhost, name), p.Messages+done.Stored+done.Refused
+			r.Progress(now)
+		},
 	})
 	if r.DryRun && client.ClassOf(err) == client.NotFound && !r.NoDefinitions {
 		if err = r.From.VerifyQueue(ctx, q); err == nil {

@@ -23,7 +23,7 @@ func (k *kase) backUp(queues ...string) *archive.Reader {
 	place := archive.Location{Name: k.TempDir()}
 	store, err := place.Create(k.ctx)
 	k.must(err)
-	job := online.Create{Client: k.client.Client, Store: store, Queues: queues, Plan: archive.Manifest{Cluster: "cases", VHost: "/"}, Seen: func(int, int) {}}
+	job := online.Create{Client: k.client.Client, Store: store, Queues: queues, Plan: archive.Manifest{Cluster: "cases", VHost: "/"}, Seen: func(online.Progress) {}}
 	m, err := job.Run(k.ctx)
 	k.must(err)
 	k.same("unsteady", m.Unsteady, []string{})

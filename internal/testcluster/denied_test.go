@@ -94,6 +94,7 @@ func denials() map[string]denial {
 
 		"Backups/ExportQueue":  tag(&brokerv1.ExportQueueRequest{Queue: "q"}),
 		"Backups/RestoreQueue": tag(&brokerv1.RestoreQueueRequest{}),
+		"Backups/FollowJob":    tag(&brokerv1.FollowJobRequest{}),
 
 		"Messages/Peek":              right(&brokerv1.PeekRequest{Queue: "q"}),
 		"Messages/DeleteMessages":    right(&brokerv1.DeleteMessagesRequest{Job: job}),

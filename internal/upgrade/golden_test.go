@@ -71,7 +71,7 @@ func contents(ctx context.Context, t *testing.T, c *client.Client, dir string) s
 	if err != nil {
 		t.Fatal(err)
 	}
-	copied := online.Create{Client: c, Store: store, Plan: archive.Manifest{Cluster: goldenName}, Seen: func(int, int) {}}
+	copied := online.Create{Client: c, Store: store, Plan: archive.Manifest{Cluster: goldenName}, Seen: func(online.Progress) {}}
 	if _, err := copied.Run(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (r *roll) backUp(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	job := online.Create{Client: r.client, Store: store, Queues: []string{keptQueue}, Plan: archive.Manifest{VHost: "/"}, Seen: func(int, int) {}}
+	job := online.Create{Client: r.client, Store: store, Queues: []string{keptQueue}, Plan: archive.Manifest{VHost: "/"}, Seen: func(online.Progress) {}}
 	_, err = job.Run(ctx)
 	return place, err
 }

@@ -23,6 +23,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FollowedJobKind is what a job does.
+type FollowedJobKind int32
+
+const (
+	// Unspecified is refused.
+	FollowedJobKind_FOLLOWED_JOB_KIND_UNSPECIFIED FollowedJobKind = 0
+	// The job copies queues out of the cluster.
+	FollowedJobKind_FOLLOWED_JOB_KIND_BACKUP FollowedJobKind = 1
+	// The job stores copies in queues.
+	FollowedJobKind_FOLLOWED_JOB_KIND_RESTORE FollowedJobKind = 2
+)
+
+// Enum value maps for FollowedJobKind.
+var (
+	FollowedJobKind_name = map[int32]string{
+		0: "FOLLOWED_JOB_KIND_UNSPECIFIED",
+		1: "FOLLOWED_JOB_KIND_BACKUP",
+		2: "FOLLOWED_JOB_KIND_RESTORE",
+	}
+	FollowedJobKind_value = map[string]int32{
+		"FOLLOWED_JOB_KIND_UNSPECIFIED": 0,
+		"FOLLOWED_JOB_KIND_BACKUP":      1,
+		"FOLLOWED_JOB_KIND_RESTORE":     2,
+	}
+)
+
+func (x FollowedJobKind) Enum() *FollowedJobKind {
+	p := new(FollowedJobKind)
+	*p = x
+	return p
+}
+
+func (x FollowedJobKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FollowedJobKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_broker_v1_backup_proto_enumTypes[0].Descriptor()
+}
+
+func (FollowedJobKind) Type() protoreflect.EnumType {
+	return &file_broker_v1_backup_proto_enumTypes[0]
+}
+
+func (x FollowedJobKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FollowedJobKind.Descriptor instead.
+func (FollowedJobKind) EnumDescriptor() ([]byte, []int) {
+	return file_broker_v1_backup_proto_rawDescGZIP(), []int{0}
+}
+
 // ExportQueueRequest names a queue.
 type ExportQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -351,6 +404,338 @@ func (x *RestoreQueueResponse) GetDone() bool {
 	return false
 }
 
+// FollowJobRequest holds the job, its progress, or its end.
+type FollowJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*FollowJobRequest_Job
+	//	*FollowJobRequest_Progress
+	//	*FollowJobRequest_End
+	Kind          isFollowJobRequest_Kind `protobuf_oneof:"kind"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowJobRequest) Reset() {
+	*x = FollowJobRequest{}
+	mi := &file_broker_v1_backup_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowJobRequest) ProtoMessage() {}
+
+func (x *FollowJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_backup_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowJobRequest.ProtoReflect.Descriptor instead.
+func (*FollowJobRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_backup_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FollowJobRequest) GetKind() isFollowJobRequest_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *FollowJobRequest) GetJob() *FollowedJob {
+	if x != nil {
+		if x, ok := x.Kind.(*FollowJobRequest_Job); ok {
+			return x.Job
+		}
+	}
+	return nil
+}
+
+func (x *FollowJobRequest) GetProgress() *FollowedProgress {
+	if x != nil {
+		if x, ok := x.Kind.(*FollowJobRequest_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *FollowJobRequest) GetEnd() *FollowedEnd {
+	if x != nil {
+		if x, ok := x.Kind.(*FollowJobRequest_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isFollowJobRequest_Kind interface {
+	isFollowJobRequest_Kind()
+}
+
+type FollowJobRequest_Job struct {
+	Job *FollowedJob `protobuf:"bytes,1,opt,name=job,proto3,oneof"`
+}
+
+type FollowJobRequest_Progress struct {
+	Progress *FollowedProgress `protobuf:"bytes,2,opt,name=progress,proto3,oneof"`
+}
+
+type FollowJobRequest_End struct {
+	End *FollowedEnd `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
+}
+
+func (*FollowJobRequest_Job) isFollowJobRequest_Kind() {}
+
+func (*FollowJobRequest_Progress) isFollowJobRequest_Kind() {}
+
+func (*FollowJobRequest_End) isFollowJobRequest_Kind() {}
+
+// FollowedJob describes a job.
+type FollowedJob struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  FollowedJobKind        `protobuf:"varint,1,opt,name=kind,proto3,enum=quorate.broker.v1.FollowedJobKind" json:"kind,omitempty"`
+	// Target describes in words what the job works on, in 1 to 1,024 bytes.
+	Target        string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowedJob) Reset() {
+	*x = FollowedJob{}
+	mi := &file_broker_v1_backup_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowedJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowedJob) ProtoMessage() {}
+
+func (x *FollowedJob) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_backup_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowedJob.ProtoReflect.Descriptor instead.
+func (*FollowedJob) Descriptor() ([]byte, []int) {
+	return file_broker_v1_backup_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FollowedJob) GetKind() FollowedJobKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FollowedJobKind_FOLLOWED_JOB_KIND_UNSPECIFIED
+}
+
+func (x *FollowedJob) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+// FollowedProgress is how far a job is: done of total in a unit, and what it works on. Total is 0 while it is not
+// known.
+type FollowedProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Phase         string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	Done          int64                  `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Total         int64                  `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Unit          string                 `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	Detail        string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowedProgress) Reset() {
+	*x = FollowedProgress{}
+	mi := &file_broker_v1_backup_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowedProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowedProgress) ProtoMessage() {}
+
+func (x *FollowedProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_backup_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowedProgress.ProtoReflect.Descriptor instead.
+func (*FollowedProgress) Descriptor() ([]byte, []int) {
+	return file_broker_v1_backup_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FollowedProgress) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *FollowedProgress) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *FollowedProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *FollowedProgress) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *FollowedProgress) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// FollowedEnd ends a job.
+type FollowedEnd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Error is why the job failed; empty: it is done.
+	Error         string `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowedEnd) Reset() {
+	*x = FollowedEnd{}
+	mi := &file_broker_v1_backup_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowedEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowedEnd) ProtoMessage() {}
+
+func (x *FollowedEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_backup_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowedEnd.ProtoReflect.Descriptor instead.
+func (*FollowedEnd) Descriptor() ([]byte, []int) {
+	return file_broker_v1_backup_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *FollowedEnd) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// FollowJobResponse holds the operation at first, and then that it was cancelled.
+type FollowJobResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Operation is the id of the operation.
+	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Cancelled asks the caller to end the job.
+	Cancelled     bool `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowJobResponse) Reset() {
+	*x = FollowJobResponse{}
+	mi := &file_broker_v1_backup_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowJobResponse) ProtoMessage() {}
+
+func (x *FollowJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_backup_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowJobResponse.ProtoReflect.Descriptor instead.
+func (*FollowJobResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_backup_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FollowJobResponse) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *FollowJobResponse) GetCancelled() bool {
+	if x != nil {
+		return x.Cancelled
+	}
+	return false
+}
+
 var File_broker_v1_backup_proto protoreflect.FileDescriptor
 
 const file_broker_v1_backup_proto_rawDesc = "" +
@@ -374,10 +759,34 @@ const file_broker_v1_backup_proto_rawDesc = "" +
 	"\x14RestoreQueueResponse\x12\x16\n" +
 	"\x06stored\x18\x01 \x01(\x04R\x06stored\x12\x18\n" +
 	"\arefused\x18\x02 \x01(\x04R\arefused\x12\x12\n" +
-	"\x04done\x18\x03 \x01(\bR\x04done2\xce\x01\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done\"\xc5\x01\n" +
+	"\x10FollowJobRequest\x122\n" +
+	"\x03job\x18\x01 \x01(\v2\x1e.quorate.broker.v1.FollowedJobH\x00R\x03job\x12A\n" +
+	"\bprogress\x18\x02 \x01(\v2#.quorate.broker.v1.FollowedProgressH\x00R\bprogress\x122\n" +
+	"\x03end\x18\x03 \x01(\v2\x1e.quorate.broker.v1.FollowedEndH\x00R\x03endB\x06\n" +
+	"\x04kind\"]\n" +
+	"\vFollowedJob\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\".quorate.broker.v1.FollowedJobKindR\x04kind\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\"~\n" +
+	"\x10FollowedProgress\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"#\n" +
+	"\vFollowedEnd\x12\x14\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"O\n" +
+	"\x11FollowJobResponse\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\x12\x1c\n" +
+	"\tcancelled\x18\x02 \x01(\bR\tcancelled*q\n" +
+	"\x0fFollowedJobKind\x12!\n" +
+	"\x1dFOLLOWED_JOB_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18FOLLOWED_JOB_KIND_BACKUP\x10\x01\x12\x1d\n" +
+	"\x19FOLLOWED_JOB_KIND_RESTORE\x10\x022\xaa\x02\n" +
 	"\aBackups\x12^\n" +
 	"\vExportQueue\x12%.quorate.broker.v1.ExportQueueRequest\x1a&.quorate.broker.v1.ExportQueueResponse0\x01\x12c\n" +
-	"\fRestoreQueue\x12&.quorate.broker.v1.RestoreQueueRequest\x1a'.quorate.broker.v1.RestoreQueueResponse(\x010\x01B5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"\fRestoreQueue\x12&.quorate.broker.v1.RestoreQueueRequest\x1a'.quorate.broker.v1.RestoreQueueResponse(\x010\x01\x12Z\n" +
+	"\tFollowJob\x12#.quorate.broker.v1.FollowJobRequest\x1a$.quorate.broker.v1.FollowJobResponse(\x010\x01B5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_backup_proto_rawDescOnce sync.Once
@@ -391,25 +800,38 @@ func file_broker_v1_backup_proto_rawDescGZIP() []byte {
 	return file_broker_v1_backup_proto_rawDescData
 }
 
-var file_broker_v1_backup_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_broker_v1_backup_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_broker_v1_backup_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_broker_v1_backup_proto_goTypes = []any{
-	(*ExportQueueRequest)(nil),   // 0: quorate.broker.v1.ExportQueueRequest
-	(*ExportQueueResponse)(nil),  // 1: quorate.broker.v1.ExportQueueResponse
-	(*RestoreQueueRequest)(nil),  // 2: quorate.broker.v1.RestoreQueueRequest
-	(*RestoreTarget)(nil),        // 3: quorate.broker.v1.RestoreTarget
-	(*RestoreQueueResponse)(nil), // 4: quorate.broker.v1.RestoreQueueResponse
+	(FollowedJobKind)(0),         // 0: quorate.broker.v1.FollowedJobKind
+	(*ExportQueueRequest)(nil),   // 1: quorate.broker.v1.ExportQueueRequest
+	(*ExportQueueResponse)(nil),  // 2: quorate.broker.v1.ExportQueueResponse
+	(*RestoreQueueRequest)(nil),  // 3: quorate.broker.v1.RestoreQueueRequest
+	(*RestoreTarget)(nil),        // 4: quorate.broker.v1.RestoreTarget
+	(*RestoreQueueResponse)(nil), // 5: quorate.broker.v1.RestoreQueueResponse
+	(*FollowJobRequest)(nil),     // 6: quorate.broker.v1.FollowJobRequest
+	(*FollowedJob)(nil),          // 7: quorate.broker.v1.FollowedJob
+	(*FollowedProgress)(nil),     // 8: quorate.broker.v1.FollowedProgress
+	(*FollowedEnd)(nil),          // 9: quorate.broker.v1.FollowedEnd
+	(*FollowJobResponse)(nil),    // 10: quorate.broker.v1.FollowJobResponse
 }
 var file_broker_v1_backup_proto_depIdxs = []int32{
-	3, // 0: quorate.broker.v1.RestoreQueueRequest.target:type_name -> quorate.broker.v1.RestoreTarget
-	0, // 1: quorate.broker.v1.Backups.ExportQueue:input_type -> quorate.broker.v1.ExportQueueRequest
-	2, // 2: quorate.broker.v1.Backups.RestoreQueue:input_type -> quorate.broker.v1.RestoreQueueRequest
-	1, // 3: quorate.broker.v1.Backups.ExportQueue:output_type -> quorate.broker.v1.ExportQueueResponse
-	4, // 4: quorate.broker.v1.Backups.RestoreQueue:output_type -> quorate.broker.v1.RestoreQueueResponse
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4,  // 0: quorate.broker.v1.RestoreQueueRequest.target:type_name -> quorate.broker.v1.RestoreTarget
+	7,  // 1: quorate.broker.v1.FollowJobRequest.job:type_name -> quorate.broker.v1.FollowedJob
+	8,  // 2: quorate.broker.v1.FollowJobRequest.progress:type_name -> quorate.broker.v1.FollowedProgress
+	9,  // 3: quorate.broker.v1.FollowJobRequest.end:type_name -> quorate.broker.v1.FollowedEnd
+	0,  // 4: quorate.broker.v1.FollowedJob.kind:type_name -> quorate.broker.v1.FollowedJobKind
+	1,  // 5: quorate.broker.v1.Backups.ExportQueue:input_type -> quorate.broker.v1.ExportQueueRequest
+	3,  // 6: quorate.broker.v1.Backups.RestoreQueue:input_type -> quorate.broker.v1.RestoreQueueRequest
+	6,  // 7: quorate.broker.v1.Backups.FollowJob:input_type -> quorate.broker.v1.FollowJobRequest
+	2,  // 8: quorate.broker.v1.Backups.ExportQueue:output_type -> quorate.broker.v1.ExportQueueResponse
+	5,  // 9: quorate.broker.v1.Backups.RestoreQueue:output_type -> quorate.broker.v1.RestoreQueueResponse
+	10, // 10: quorate.broker.v1.Backups.FollowJob:output_type -> quorate.broker.v1.FollowJobResponse
+	8,  // [8:11] is the sub-list for method output_type
+	5,  // [5:8] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_backup_proto_init() }
@@ -421,18 +843,24 @@ func file_broker_v1_backup_proto_init() {
 		(*RestoreQueueRequest_Target)(nil),
 		(*RestoreQueueRequest_Block)(nil),
 	}
+	file_broker_v1_backup_proto_msgTypes[5].OneofWrappers = []any{
+		(*FollowJobRequest_Job)(nil),
+		(*FollowJobRequest_Progress)(nil),
+		(*FollowJobRequest_End)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_backup_proto_rawDesc), len(file_broker_v1_backup_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   5,
+			NumEnums:      1,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_broker_v1_backup_proto_goTypes,
 		DependencyIndexes: file_broker_v1_backup_proto_depIdxs,
+		EnumInfos:         file_broker_v1_backup_proto_enumTypes,
 		MessageInfos:      file_broker_v1_backup_proto_msgTypes,
 	}.Build()
 	File_broker_v1_backup_proto = out.File

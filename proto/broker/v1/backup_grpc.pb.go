@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Backups_ExportQueue_FullMethodName  = "/quorate.broker.v1.Backups/ExportQueue"
 	Backups_RestoreQueue_FullMethodName = "/quorate.broker.v1.Backups/RestoreQueue"
+	Backups_FollowJob_FullMethodName    = "/quorate.broker.v1.Backups/FollowJob"
 )
 
 // BackupsClient is the client API for Backups service.
@@ -39,6 +40,9 @@ type BackupsClient interface {
 	// then the blocks in their order, until the caller closes its side. With the same run it is safe to repeat:
 	// each message is stored once.
 	RestoreQueue(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RestoreQueueRequest, RestoreQueueResponse], error)
+	// FollowJob shows a backup or restore that the caller carries out as an operation of the receiver, until the caller
+	// ends it or the stream ends. The job comes first. An operator who cancels the operation asks the caller to end.
+	FollowJob(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowJobRequest, FollowJobResponse], error)
 }
 
 type backupsClient struct {
@@ -81,6 +85,19 @@ func (c *backupsClient) RestoreQueue(ctx context.Context, opts ...grpc.CallOptio
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backups_RestoreQueueClient = grpc.BidiStreamingClient[RestoreQueueRequest, RestoreQueueResponse]
 
+func (c *backupsClient) FollowJob(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FollowJobRequest, FollowJobResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Backups_ServiceDesc.Streams[2], Backups_FollowJob_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FollowJobRequest, FollowJobResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backups_FollowJobClient = grpc.BidiStreamingClient[FollowJobRequest, FollowJobResponse]
+
 // BackupsServer is the server API for Backups service.
 // All implementations must embed UnimplementedBackupsServer
 // for forward compatibility.
@@ -95,6 +112,9 @@ type BackupsServer interface {
 	// then the blocks in their order, until the caller closes its side. With the same run it is safe to repeat:
 	// each message is stored once.
 	RestoreQueue(grpc.BidiStreamingServer[RestoreQueueRequest, RestoreQueueResponse]) error
+	// FollowJob shows a backup or restore that the caller carries out as an operation of the receiver, until the caller
+	// ends it or the stream ends. The job comes first. An operator who cancels the operation asks the caller to end.
+	FollowJob(grpc.BidiStreamingServer[FollowJobRequest, FollowJobResponse]) error
 	mustEmbedUnimplementedBackupsServer()
 }
 
@@ -110,6 +130,9 @@ func (UnimplementedBackupsServer) ExportQueue(*ExportQueueRequest, grpc.ServerSt
 }
 func (UnimplementedBackupsServer) RestoreQueue(grpc.BidiStreamingServer[RestoreQueueRequest, RestoreQueueResponse]) error {
 	return status.Error(codes.Unimplemented, "method RestoreQueue not implemented")
+}
+func (UnimplementedBackupsServer) FollowJob(grpc.BidiStreamingServer[FollowJobRequest, FollowJobResponse]) error {
+	return status.Error(codes.Unimplemented, "method FollowJob not implemented")
 }
 func (UnimplementedBackupsServer) mustEmbedUnimplementedBackupsServer() {}
 func (UnimplementedBackupsServer) testEmbeddedByValue()                 {}
@@ -150,6 +173,13 @@ func _Backups_RestoreQueue_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Backups_RestoreQueueServer = grpc.BidiStreamingServer[RestoreQueueRequest, RestoreQueueResponse]
 
+func _Backups_FollowJob_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(BackupsServer).FollowJob(&grpc.GenericServerStream[FollowJobRequest, FollowJobResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Backups_FollowJobServer = grpc.BidiStreamingServer[FollowJobRequest, FollowJobResponse]
+
 // Backups_ServiceDesc is the grpc.ServiceDesc for Backups service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -166,6 +196,12 @@ var Backups_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "RestoreQueue",
 			Handler:       _Backups_RestoreQueue_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "FollowJob",
+			Handler:       _Backups_FollowJob_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
 		},

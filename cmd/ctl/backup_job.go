@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/backup/online"
+	"github.com/quorate/quorate/client"
+)
+
+// errCancelled ends a backup or restore whose operation was cancelled.
+var errCancelled = errors.New("the operation was cancelled")
+
+// maxNamedQueues is how many chosen queues the target of an operation names.
+const maxNamedQueues = 3
+
+// scopeOf says in words what a backup has, or what is restored.
+func scopeOf(s *session, queues []string) string {
+	switch {
+	case len(queues) > maxNamedQueues:
+		return fmt.Sprintf("%d queues in vhost %q", len(queues), s.vhostOrDefault())
+	case len(queues) > 0:
+		return fmt.Sprintf("queues %q in vhost %q", queues, s.vhostOrDefault())
+	case s.vhost != "":
+		return fmt.Sprintf("vhost %q", s.vhost)
+	}
+	return "all"
+}
+
+// asOperation does a job that the cluster shows as an operation, and ends it when that is cancelled.
+func (s *session) asOperation(ctx context.Context, cmd *cobra.Command, c *client.Client, kind client.JobKind, target string, do func(context.Context, func(online.Progress)) error) error {
+	j, err := c.FollowJob(ctx, kind, target)
+	if err != nil {
+		return err
+	}
+	if id := j.Operation(); id != "" {
+		printf(cmd.ErrOrStderr(), "operation %s\n", id)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-j.Cancelled():
+			cancel(errCancelled)
+		case <-done:
+		}
+	}()
+	err = do(ctx, func(p online.Progress) {
+		j.Report(client.JobProgress{Phase: "messages", Done: int64(p.Messages), Total: int64(max(p.Messages, p.AllMessages)), Unit: "messages", Detail: p.Queue})
+		s.progress(cmd, "%d of %d queues, %d of %d messages", p.Queues, p.AllQueues, p.Messages, max(p.Messages, p.AllMessages))
+	})
+	if err != nil && errors.Is(context.Cause(ctx), errCancelled) {
+		err = errCancelled
+	}
+	j.End(err)
+	return err
+}
