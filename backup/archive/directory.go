@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 )
@@ -15,6 +16,9 @@ const (
 	fileMode      = 0o600
 	directoryMode = 0o700
 )
+
+// temporarySuffix ends the names of files that are being written.
+const temporarySuffix = ".tmp"
 
 // directory is a Store with a file for each object.
 type directory struct{ path string }
@@ -43,7 +47,7 @@ func (d *directory) Put(_ context.Context, name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), directoryMode); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
-	temporary := path + ".tmp"
+	temporary := path + temporarySuffix
 	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, fileMode)
 	if err != nil {
 		return fmt.Errorf("archive: %w", err)
@@ -70,6 +74,61 @@ func (d *directory) Get(_ context.Context, name string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	return f, nil
+}
+
+func (d *directory) list(context.Context) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		err := filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			info, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it was removed meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(d.path, path)
+			if err == nil && !yield(listed{filepath.ToSlash(name), info.ModTime()}, nil) {
+				return filepath.SkipAll
+			}
+			return err
+		})
+		if err != nil {
+			yield(listed{}, fmt.Errorf("archive: %w", err))
+		}
+	}
+}
+
+// remove makes the removal durable at once: what is removed later must not be missing while this is there.
+func (d *directory) remove(_ context.Context, name string) error {
+	path := filepath.Join(d.path, filepath.FromSlash(name))
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	if !isManifest(name) {
+		return nil
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+// removed removes the directories as far as they are empty. What else is in them stays.
+func (d *directory) removed() error {
+	queues := filepath.Join(d.path, queuesName)
+	entries, err := os.ReadDir(queues)
+	if err == nil {
+		for _, e := range entries {
+			_ = os.Remove(filepath.Join(queues, e.Name())) // it has files that are not ours
+		}
+	}
+	_ = os.Remove(queues)
+	_ = os.Remove(d.path)
+	return syncDirectory(filepath.Dir(d.path))
 }
 
 func (d *directory) Close() error { return syncDirectory(d.path) }

@@ -15,6 +15,7 @@ const (
 	manifestName    = "manifest.json"
 	manifestSum     = "manifest.sha256"
 	definitionsName = "definitions.json"
+	queuesName      = "queues"
 )
 
 // Manifest lists what a backup has.

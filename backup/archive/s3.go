@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"path"
@@ -82,5 +83,38 @@ func (b *bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	}
 	return nil, fmt.Errorf("archive: object %s in bucket %s: %w", key, b.name, err)
 }
+
+// below returns what begins the keys of all objects in the prefix.
+func (b *bucket) below() string {
+	if b.prefix == "" {
+		return ""
+	}
+	return b.prefix + "/"
+}
+
+func (b *bucket) list(ctx context.Context) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		ctx, cancel := context.WithCancel(ctx) // ends the listing if the caller has enough
+		defer cancel()
+		for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.below(), Recursive: true}) {
+			if o.Err != nil {
+				yield(listed{}, fmt.Errorf("archive: bucket %s: %w", b.name, o.Err))
+				return
+			}
+			if !yield(listed{strings.TrimPrefix(o.Key, b.below()), o.LastModified}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bucket) remove(ctx context.Context, name string) error {
+	if err := b.client.RemoveObject(ctx, b.name, path.Join(b.prefix, name), minio.RemoveObjectOptions{}); err != nil {
+		return fmt.Errorf("archive: object %s in bucket %s: %w", path.Join(b.prefix, name), b.name, err)
+	}
+	return nil
+}
+
+func (b *bucket) removed() error { return nil }
 
 func (b *bucket) Close() error { return nil }

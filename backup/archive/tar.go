@@ -29,7 +29,7 @@ func createTar(path string) (*tarFile, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("archive: %s exists already: name another file, or remove that one", path)
 	}
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
+	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
@@ -85,7 +85,7 @@ func (t *tarFile) Close() error {
 	}
 	err := errors.Join(t.w.Close(), t.file.Sync(), t.file.Close())
 	if err == nil {
-		err = os.Rename(t.path+".tmp", t.path)
+		err = os.Rename(t.path+temporarySuffix, t.path)
 	}
 	if err != nil {
 		return fmt.Errorf("archive: %w", err)

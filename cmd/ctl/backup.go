@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func newBackup(s *session) *cobra.Command {
 			"PLACE is a directory, a file whose name ends in .tar, or s3://BUCKET/PREFIX; credentials for S3 come from\n" +
 			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the AWS command line's file, or from the machine's role.",
 	}
-	cmd.AddCommand(newBackupCreate(s), newBackupShow(s), newBackupVerify(s), newBackupRestore(s), newBackupKey())
+	cmd.AddCommand(newBackupCreate(s), newBackupShow(s), newBackupVerify(s), newBackupRestore(s), newBackupList(s), newBackupPrune(s), newBackupKey())
 	return cmd
 }
 
@@ -70,14 +71,23 @@ func (p *place) open(ctx context.Context, name string) (*archive.Reader, error) 
 	return r, nil
 }
 
+// placeTime stands for the time in the name of a place.
+const (
+	placeTime       = "{time}"
+	placeTimeFormat = "20060102T150405Z"
+)
+
 // newBackupCreate makes `backup create`. It may run for long, so only a --timeout that is given bounds it.
 func newBackupCreate(s *session) *cobra.Command {
 	var queues []string
 	cmd := &cobra.Command{
 		Use: "create PLACE", Short: "Copy the cluster, a vhost or chosen queues", Args: exactArgs("PLACE"),
 		Long: "Copy definitions and messages of the cluster, of --vhost, or the messages of chosen queues. The cluster goes on.\n" +
-			"The backup has every message that was confirmed before the command began, unless it had left its queue.",
+			"The backup has every message that was confirmed before the command began, unless it had left its queue.\n" +
+			"{time} in PLACE stands for the time in UTC, as in 20261127T030000Z. The backup is shown as an operation, and ends\n" +
+			"without being complete when that is cancelled.",
 		Example: "  quoratectl backup create s3://backups/orders/2026-11-27 --key-file backup.key\n" +
+			"  quoratectl backup create /backups/{time} && quoratectl backup prune /backups --keep 7\n" +
 			"  quoratectl backup create orders.tar --vhost orders --queue new --queue paid",
 	}
 	p := newPlace(cmd)
@@ -96,7 +106,7 @@ func newBackupCreate(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p.location.Name = args[0]
+		p.location.Name = strings.ReplaceAll(args[0], placeTime, time.Now().UTC().Format(placeTimeFormat))
 		store, err := p.location.Create(ctx)
 		if err != nil {
 			return err
@@ -104,12 +114,16 @@ func newBackupCreate(s *session) *cobra.Command {
 		job := online.Create{
 			Client: c, Queues: queues, Store: store, Keys: k,
 			Plan: archive.Manifest{Cluster: status.Cluster, Version: quorate.About("quoratectl"), VHost: s.vhost},
-			Seen: func(done, total int) { s.progress(cmd, "%d of %d queues are copied", done, total) },
 		}
 		if len(queues) > 0 {
 			job.Plan.VHost = s.vhostOrDefault()
 		}
-		m, err := job.Run(ctx)
+		var m archive.Manifest
+		err = s.asOperation(ctx, cmd, c, client.BackupJob, scopeOf(s, queues)+" to "+p.location.Name, func(ctx context.Context, seen func(online.Progress)) (err error) {
+			job.Seen = seen
+			m, err = job.Run(ctx)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("the backup is not complete: %w", err)
 		}
@@ -227,15 +241,22 @@ func newBackupRestore(s *session) *cobra.Command {
 			printf(cmd.ErrOrStderr(), "restore %s\n", job.Run)
 		}
 		var done []online.RestoredQueue
-		job.Seen = func(q online.RestoredQueue) {
-			done = append(done, q)
-			s.progress(cmd, "%d queues are restored", len(done))
-		}
+		job.Seen = func(q online.RestoredQueue) { done = append(done, q) }
+		target := scopeOf(s, job.Queues) + " from " + args[0]
 		job.Imported = func(n client.ImportSummary) {
 			printf(cmd.ErrOrStderr(), "definitions: %d created, %d unchanged, %d different, %d refused, %d failed\n",
 				n.Created, n.Unchanged, n.Different, n.Refused, n.Failed)
 		}
-		err = errors.Join(job.Execute(ctx), job.From.Close())
+		restore := func(ctx context.Context, seen func(online.Progress)) error {
+			job.Progress = seen
+			return job.Execute(ctx)
+		}
+		if job.DryRun {
+			err = restore(ctx, func(online.Progress) {})
+		} else {
+			err = s.asOperation(ctx, cmd, c, client.RestoreJob, target, restore)
+		}
+		err = errors.Join(err, job.From.Close())
 		return s.concludeRestore(cmd, done, err)
 	}
 	return cmd

@@ -72,6 +72,20 @@ func TestBackup(t *testing.T) {
 	ctl(0, "ok: 3 queues", "backup verify DIR/secret --key-file DIR/key")
 	ctl(1, "only a single one", "backup restore DIR/secret --key-file DIR/key --as x")
 
+	for i := range 2 {
+		ctl(0, "operation node-0.", fmt.Sprintf("backup create DIR/many/%d --key-file DIR/key", i))
+	}
+	ctl(0, "to be removed: "+dir+"/many/0", "backup prune DIR/many --keep 1 --dry-run --key-file DIR/key")
+	if got := ctl(0, "", "backup create DIR/many/{time}.tar --key-file DIR/key") + ctl(0, "Z.tar complete", "backup ls DIR/many --key-file DIR/key"); strings.Contains(got, "{time}") {
+		t.Errorf("the time is not put in: %s", got)
+	}
+	ctl(2, "--keep", "backup prune DIR/many --key-file DIR/key")
+	ctl(0, "nothing to remove", "backup prune DIR/many --keep 1")
+	ctl(0, "removed: "+dir+"/many/0", "backup prune DIR/many --keep 2 --key-file DIR/key")
+	ctl(0, "nothing to remove", "backup prune DIR/many --keep 2 --key-file DIR/key")
+	ctl(0, "all to "+dir+"/secret", "operations ls --all")
+	ctl(0, "restore", "operations ls --all")
+
 	part := filepath.Join(dir, "chosen", "queues", "000001", "000001.blocks")
 	b, err := os.ReadFile(part)
 	if err != nil {

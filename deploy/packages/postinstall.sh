@@ -9,7 +9,7 @@ elif ! getent passwd quorate >/dev/null; then
   useradd --system --user-group --home-dir /var/lib/quorate --no-create-home --shell /usr/sbin/nologin quorate
 fi
 install -d -m 0750 -o quorate -g quorate /var/lib/quorate
-chgrp quorate /etc/quorate /etc/quorate/node.yaml
+chgrp quorate /etc/quorate /etc/quorate/node.yaml /etc/quorate/backup.env
 chmod 0750 /etc/quorate
 
 if [ -d /run/systemd/system ]; then

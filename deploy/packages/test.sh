@@ -31,7 +31,7 @@ has() { inside test -e "$1" || fail "$1 is missing"; }
 command_of() { sed -n "s/^$1=//p" "$work/root/usr/lib/systemd/system/quorate.service"; }
 
 inside dpkg -i /quorate.deb
-for f in /usr/bin/quorate /usr/bin/quoratectl /usr/lib/systemd/system/quorate.service /etc/quorate/node.yaml \
+for f in /usr/bin/quorate /usr/bin/quoratectl /usr/lib/systemd/system/quorate.service /usr/lib/systemd/system/quorate-backup.timer /etc/quorate/node.yaml \
   /usr/share/man/man1/quoratectl.1.gz /usr/share/bash-completion/completions/quoratectl; do has "$f"; done
 [ "$(inside stat -c %U:%G:%a /var/lib/quorate)" = quorate:quorate:750 ] || fail "/var/lib/quorate: $(inside stat -c %U:%G:%a /var/lib/quorate)"
 [ "$(inside stat -c %G:%a /etc/quorate/node.yaml)" = quorate:640 ] || fail "/etc/quorate/node.yaml: $(inside stat -c %G:%a /etc/quorate/node.yaml)"
@@ -49,6 +49,13 @@ done
 ctl check ready || { cat "$work/node.log"; fail "the node is not ready"; }
 ctl queue declare hello
 ctl publish hello "a message"
+
+# What the timer of backups runs, as the user that its unit names.
+inside install -d -o quorate -g quorate -m 0750 /var/backups/quorate
+sed -n 's/^ExecStart=//p' "$work/root/usr/lib/systemd/system/quorate-backup.service" | while read -r line; do
+  chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "set -a; . /etc/quorate/backup.env; $line"
+done
+inside quoratectl backup ls /var/backups/quorate | grep -q complete || fail "the unit has made no backup"
 
 # An upgrade leaves the running node and the changed settings alone.
 echo "# changed here" >>"$work/root/etc/quorate/node.yaml"

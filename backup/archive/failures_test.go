@@ -1,0 +1,182 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestEveryBit flips a bit in each byte of a small backup's files: each is noticed.
+func TestEveryBit(t *testing.T) {
+	l := Location{Name: filepath.Join(t.TempDir(), "b")}
+	one(t, l, nil, "", time.Now())
+	for _, name := range []string{manifestName, manifestSum, definitionsName, "queues/000001/000001.blocks"} {
+		path := filepath.Join(l.Name, filepath.FromSlash(name))
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range whole {
+			if name == manifestSum && i >= 64 {
+				break // a name for people
+			}
+			whole[i] ^= 1 << (i % 8)
+			if err := os.WriteFile(path, whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := verify(t.Context(), l, nil); err == nil {
+				t.Fatalf("bit %d of byte %d of %s", i%8, i, name)
+			}
+			whole[i] ^= 1 << (i % 8)
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := verify(t.Context(), l, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// faulty is a service of S3 that answers some requests otherwise.
+func faulty(t *testing.T, l Location, fault func(http.ResponseWriter, *http.Request) bool) Location {
+	t.Helper()
+	to, err := url.Parse(l.S3.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !fault(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	l.S3.Endpoint = s.URL
+	return l
+}
+
+// answer answers as S3 does.
+func answer(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>`+code+`</Code><Message>made up</Message></Error>`) // the client may have gone
+}
+
+// TestS3Fails: errors that pass are tried again; others end the backup, which is then incomplete, and name the object.
+func TestS3Fails(t *testing.T) {
+	good := places(t)["s3"]
+	t.Run("500 for a while", func(t *testing.T) {
+		var left atomic.Int32
+		left.Store(2)
+		l := faulty(t, Location{Name: "s3://backups/passing", S3: good.S3}, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodPut || left.Add(-1) < 0 {
+				return false
+			}
+			answer(w, http.StatusInternalServerError, "InternalError")
+			return true
+		})
+		one(t, l, nil, "", time.Now())
+		if err := verify(t.Context(), l, nil); err != nil {
+			t.Error(err)
+		}
+		if left.Load() >= 0 {
+			t.Error("no request failed")
+		}
+	})
+	for code, status := range map[string]int{"AccessDenied": http.StatusForbidden, "ExpiredToken": http.StatusBadRequest, "InvalidAccessKeyId": http.StatusForbidden} {
+		t.Run(code, func(t *testing.T) {
+			l := faulty(t, Location{Name: "s3://backups/" + code, S3: good.S3}, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodPut {
+					return false
+				}
+				answer(w, status, code)
+				return true
+			})
+			s, err := l.Create(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := NewWriter(s, nil, Manifest{}, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = w.Definitions(t.Context(), []byte("{}"))
+			if err == nil || !strings.Contains(err.Error(), "definitions.json in bucket backups") || !strings.Contains(err.Error(), "made up") {
+				t.Errorf("%v", err)
+			}
+			if err := w.Abandon(); err != nil {
+				t.Error(err)
+			}
+			if err := verify(t.Context(), l, nil); err == nil {
+				t.Error("it counts as complete")
+			}
+		})
+	}
+	t.Run("it does not answer", func(t *testing.T) {
+		l := faulty(t, Location{Name: "s3://backups/silent", S3: good.S3}, func(_ http.ResponseWriter, r *http.Request) bool {
+			_, _ = io.Copy(io.Discard, r.Body) // so that the server sees the client go
+			<-r.Context().Done()
+			return true
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := l.Create(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a part is cut off", func(t *testing.T) {
+		l := Location{Name: "s3://backups/cut", S3: good.S3}
+		one(t, l, nil, "", time.Now())
+		l = faulty(t, l, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, ".blocks") {
+				return false
+			}
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "x") // the rest is missing
+			return true
+		})
+		if err := verify(t.Context(), l, nil); err == nil {
+			t.Error("it is not noticed")
+		}
+	})
+}
+
+// TestPlaceIsFull: a place that takes no more ends the backup, and nothing counts as complete.
+func TestPlaceIsFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("the system has no /dev/full")
+	}
+	l := Location{Name: filepath.Join(t.TempDir(), "b")}
+	s, err := l.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(s, nil, Manifest{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is written goes to a device that is full.
+	if err := os.Symlink("/dev/full", filepath.Join(l.Name, definitionsName+temporarySuffix)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Definitions(t.Context(), []byte("{}")); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("%v", err)
+	}
+	if err := w.Abandon(); err != nil {
+		t.Error(err)
+	}
+	if err := verify(t.Context(), l, nil); err == nil {
+		t.Error("it counts as complete")
+	}
+}

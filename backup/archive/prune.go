@@ -1,0 +1,125 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// StaleAfter is how long nothing must have been written to an incomplete backup for Prune to remove it: another program
+// may be making it.
+const StaleAfter = 24 * time.Hour
+
+// Prune removes old backups from a place that has several.
+type Prune struct {
+	Place Location
+	Keys  *Keys
+	// Keep is how many of the newest backups of each kind stay, at least 1. Backups of different clusters, vhosts or
+	// queues are of different kinds.
+	Keep int
+	// DryRun removes nothing.
+	DryRun bool
+	Now    time.Time
+	// Verifying is called before a backup is verified, and Removed for each that is removed, or would be.
+	Verifying, Removed func(Found)
+}
+
+// Execute removes what is too old. Before it removes backups of a kind it verifies the newest one, or else the next, and
+// keeps it and all that are newer: a backup that can be restored is left in any case. Backups that are damaged or cannot
+// be read stay, because their kind is not known.
+func (p *Prune) Execute(ctx context.Context) error {
+	if p.Keep < 1 {
+		return fmt.Errorf("archive: %d backups cannot be kept: keep 1 or more", p.Keep)
+	}
+	all, err := p.Place.Backups(ctx, p.Keys)
+	if err != nil {
+		return err
+	}
+	var kinds []string
+	of := map[string][]Found{}
+	for _, f := range all {
+		if f.Manifest == nil {
+			continue
+		}
+		k := kindOf(f.Manifest)
+		if of[k] == nil {
+			kinds = append(kinds, k)
+		}
+		of[k] = append(of[k], f)
+	}
+	var errs []error
+	for _, k := range kinds {
+		errs = append(errs, p.kind(ctx, of[k]))
+	}
+	for _, f := range all {
+		if f.Incomplete && p.Now.Sub(f.Changed) > StaleAfter {
+			errs = append(errs, p.remove(ctx, f))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// kindOf names what a backup is of.
+func kindOf(m *Manifest) string {
+	if m.Definitions != nil {
+		return fmt.Sprintf("%q %q", m.Cluster, m.VHost)
+	}
+	names := make([]string, len(m.Queues))
+	for i := range m.Queues {
+		names[i] = fmt.Sprintf("%q", m.Queues[i].Name)
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%q %q %s", m.Cluster, m.VHost, strings.Join(names, " "))
+}
+
+// kind removes backups of one kind, which are in order, newest first.
+func (p *Prune) kind(ctx context.Context, all []Found) error {
+	if len(all) <= p.Keep {
+		return nil
+	}
+	var damaged []error
+	for i, f := range all[:len(all)-1] {
+		p.Verifying(f)
+		err := f.verify(ctx, p.Keys)
+		if err != nil {
+			damaged = append(damaged, fmt.Errorf("%s: %w", f.Location.Name, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		var errs []error
+		for _, old := range slices.Backward(all[max(p.Keep, i+1):]) { // oldest first
+			errs = append(errs, p.remove(ctx, old))
+		}
+		return errors.Join(append(damaged, errs...)...)
+	}
+	return fmt.Errorf("archive: nothing is removed, because no newer backup can be verified: %w", errors.Join(damaged...))
+}
+
+// verify reads the whole backup.
+func (f *Found) verify(ctx context.Context, k *Keys) error {
+	s, err := f.Location.Open(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := Open(ctx, s, k)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	return errors.Join(r.Verify(ctx, func(*Queue) {}), r.Close())
+}
+
+// remove removes a backup, unless nothing is to be removed.
+func (p *Prune) remove(ctx context.Context, f Found) error {
+	if !p.DryRun {
+		if err := f.Location.Remove(ctx); err != nil {
+			return fmt.Errorf("%s: %w", f.Location.Name, err)
+		}
+	}
+	p.Removed(f)
+	return nil
+}

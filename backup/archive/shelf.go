@@ -1,0 +1,229 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// Found is a backup among several in one place.
+type Found struct {
+	Location Location
+	// Manifest is nil if the backup is incomplete, or cannot be read.
+	Manifest *Manifest
+	// Incomplete says that there is no manifest: the backup is being made, or was not completed.
+	Incomplete bool
+	// Changed is when an incomplete backup was last written to.
+	Changed time.Time
+	// Err is why the manifest cannot be read: it is damaged or encrypted, or the place does not answer.
+	Err error
+}
+
+// Backups returns the backups in a place, newest first by the time at which they began, and behind them those without a
+// manifest that can be read. What is no backup is left out. The place is a directory or a prefix of S3.
+func (l Location) Backups(ctx context.Context, k *Keys) ([]Found, error) {
+	var names []string
+	var err error
+	switch {
+	case strings.HasPrefix(l.Name, s3Scheme):
+		names, err = l.prefixes(ctx)
+	case strings.HasSuffix(l.Name, tarSuffix):
+		err = fmt.Errorf("archive: %s is one backup: name the directory in which it is", l.Name)
+	default:
+		names, err = l.entries()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Found
+	for _, n := range names {
+		at := Location{Name: n, S3: l.S3}
+		f, err := at.look(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Found) int {
+		switch {
+		case a.Manifest == nil || b.Manifest == nil:
+			return cmp.Compare(readable(b), readable(a))
+		default:
+			return b.Manifest.Began.Compare(a.Manifest.Began)
+		}
+	})
+	return out, nil
+}
+
+// readable is 1 for a backup with a manifest.
+func readable(f Found) int {
+	if f.Manifest == nil {
+		return 0
+	}
+	return 1
+}
+
+// entries returns what is in a directory.
+func (l Location) entries() ([]string, error) {
+	all, err := os.ReadDir(l.Name)
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	var out []string
+	for _, e := range all {
+		if e.IsDir() || strings.HasSuffix(e.Name(), tarSuffix) || strings.HasSuffix(e.Name(), tarSuffix+temporarySuffix) {
+			out = append(out, filepath.Join(l.Name, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// prefixes returns the prefixes below a prefix.
+func (l Location) prefixes(ctx context.Context) ([]string, error) {
+	b, err := openS3(l.Name, l.S3)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.below()}) {
+		if o.Err != nil {
+			return nil, fmt.Errorf("archive: bucket %s: %w", b.name, o.Err)
+		}
+		if strings.HasSuffix(o.Key, "/") {
+			out = append(out, s3Scheme+b.name+"/"+strings.TrimSuffix(o.Key, "/"))
+		}
+	}
+	return out, nil
+}
+
+// look reads the manifest at a place; nil: there is no backup.
+func (l Location) look(ctx context.Context, k *Keys) (*Found, error) {
+	f := &Found{Location: l}
+	if strings.HasSuffix(l.Name, temporarySuffix) {
+		info, err := os.Stat(l.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil //nolint:nilnil // it was completed meanwhile, or removed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("archive: %w", err)
+		}
+		f.Incomplete, f.Changed = true, info.ModTime()
+		return f, nil
+	}
+	s, err := l.Open(ctx)
+	if err != nil {
+		f.Err = err
+		return f, nil //nolint:nilerr // it belongs to this backup alone
+	}
+	r, err := Open(ctx, s, k)
+	if err == nil {
+		f.Manifest = &r.Manifest
+		return f, r.Close()
+	}
+	defer func() { _ = s.Close() }() // it was only read
+	if x, ok := s.(shelf); ok && errors.Is(err, ErrNoObject) {
+		return f.incomplete(ctx, x, err)
+	}
+	f.Err = err
+	return f, nil
+}
+
+// incomplete looks for objects of a backup without a manifest; nil: there are none.
+func (f *Found) incomplete(ctx context.Context, x shelf, missing error) (*Found, error) {
+	isOurs := regexp.MustCompile(ours).MatchString
+	for o, err := range x.list(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !isOurs(o.name):
+		case isManifest(o.name): // another object is missing
+			f.Err, f.Incomplete = missing, false
+			return f, nil
+		default:
+			f.Incomplete = true
+			if o.changed.After(f.Changed) {
+				f.Changed = o.changed
+			}
+		}
+	}
+	if !f.Incomplete {
+		return nil, nil //nolint:nilnil // it is something else
+	}
+	return f, nil
+}
+
+// Remove removes a backup: its manifest first, so that what is left after an interruption is incomplete. Only objects
+// that a backup has are removed.
+func (l Location) Remove(ctx context.Context) error {
+	if strings.HasSuffix(l.Name, tarSuffix) || strings.HasSuffix(l.Name, tarSuffix+temporarySuffix) {
+		if err := os.Remove(l.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("archive: %w", err)
+		}
+		return syncDirectory(filepath.Dir(l.Name))
+	}
+	s, err := l.Open(ctx)
+	if err != nil {
+		return err
+	}
+	x, ok := s.(shelf)
+	if !ok {
+		return errors.Join(fmt.Errorf("archive: %s cannot be removed", l.Name), s.Close())
+	}
+	isOurs := regexp.MustCompile(ours).MatchString
+	var names []string
+	for o, err := range x.list(ctx) {
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		switch {
+		case !isOurs(o.name):
+		case isManifest(o.name):
+			names = slices.Insert(names, 0, o.name)
+		default:
+			names = append(names, o.name)
+		}
+	}
+	for _, n := range names {
+		if err := x.remove(ctx, n); err != nil {
+			return errors.Join(err, s.Close())
+		}
+	}
+	return x.removed()
+}
+
+// ours matches the names of objects of a backup, encrypted or not, and of files that are being written.
+const ours = `^(manifest\.json|manifest\.sha256|definitions\.json|queues/[0-9]{6,}/[0-9]{6,}\.blocks)(\.age)?(\.tmp)?$`
+
+// isManifest reports whether an object is a manifest, with which a backup is complete.
+func isManifest(name string) bool {
+	return name == manifestName || name == manifestName+encryptedSuffix
+}
+
+// shelf is a Store of which objects can be listed and removed. Only one goroutine uses it.
+type shelf interface {
+	// list yields all objects, in no order. After an error it ends.
+	list(ctx context.Context) iter.Seq2[listed, error]
+	// remove removes an object; one that is not there is no error.
+	remove(ctx context.Context, name string) error
+	// removed ends the use of the store after objects were removed.
+	removed() error
+}
+
+// listed is an object as a store lists it.
+type listed struct {
+	name    string
+	changed time.Time
+}
