@@ -80,9 +80,19 @@ func delayMs(at time.Time, d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-// proto converts the properties that are set, because the broker distinguishes an absent property
+// none reports whether no property is set.
+func (p *Properties) none() bool {
+	return p.ContentType == "" && p.ContentEncoding == "" && p.Headers == nil && p.DeliveryMode == 0 && p.Priority == nil &&
+		p.CorrelationID == "" && p.ReplyTo == "" && p.Expiration == "" && p.MessageID == "" && p.Timestamp.IsZero() &&
+		p.Type == "" && p.UserID == "" && p.AppID == ""
+}
+
+// proto converts the properties that are set; nil: there are none. The broker distinguishes an absent property
 // from an empty one (MSG-1). Times before 1970 become 0.
 func (p *Properties) proto() (*brokerv1.Properties, error) {
+	if p.none() {
+		return nil, nil
+	}
 	headers, err := p.Headers.proto()
 	if err != nil {
 		return nil, fmt.Errorf("client: headers: %w", err)
