@@ -45,12 +45,12 @@ type Publisher struct {
 	producer []byte
 
 	mu       sync.Mutex
-	ring     []pending // entry of sequence s is at s % len(ring)
-	base     uint64    // lowest sequence that is unanswered, or next
-	next     uint64    // sequence of the next message
-	sent     uint64    // sequences below went out on the current stream
-	err      error     // why it ended
-	changed  chan struct{}
+	ring     []pending     // entry of sequence s is at s % len(ring)
+	base     uint64        // lowest sequence that is unanswered, or next
+	next     uint64        // sequence of the next message
+	sent     uint64        // sequences below went out on the current stream
+	err      error         // why it ended
+	changed  chan struct{} // closed when there is space or an answer; nil: nobody waits for that
 	wake     chan struct{} // the sender has work; one token
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -84,7 +84,7 @@ func (c *Client) Publisher(cfg PublisherConfig) (*Publisher, error) {
 	}
 	p := &Publisher{
 		c: c, producer: slices.Clone(cfg.Producer), ring: make([]pending, cfg.MaxInFlight), base: first, next: first, sent: first,
-		changed: make(chan struct{}), wake: make(chan struct{}, 1), finished: make(chan struct{}),
+		wake: make(chan struct{}, 1), finished: make(chan struct{}),
 	}
 	if p.producer == nil {
 		p.producer = make([]byte, producerBytes)
@@ -145,7 +145,7 @@ func (p *Publisher) PublishAsync(ctx context.Context, m Message, done func(Resul
 			p.signal()
 			return nil
 		}
-		changed := p.changed
+		changed := p.awaitLocked()
 		p.mu.Unlock()
 		select {
 		case <-changed:
@@ -179,7 +179,7 @@ func (p *Publisher) Flush(ctx context.Context) error {
 	p.mu.Unlock()
 	for {
 		p.mu.Lock()
-		reached, err, changed := p.base >= upTo, p.err, p.changed
+		reached, err, changed := p.base >= upTo, p.err, p.awaitLocked()
 		p.mu.Unlock()
 		if reached {
 			return nil
@@ -225,36 +225,63 @@ func (p *Publisher) end(err error) {
 	p.stop()
 }
 
-// notify wakes all goroutines that wait for space or for answers; p.mu is held.
-func (p *Publisher) notify() {
-	close(p.changed)
-	p.changed = make(chan struct{})
+// awaitLocked returns a channel that is closed when there is space or an answer; p.mu is held.
+func (p *Publisher) awaitLocked() <-chan struct{} {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
 }
 
-// answer processes one result. A result that nobody waits for is a late answer to a message that
-// was sent twice, and is ignored.
-func (p *Publisher) answer(r *brokerv1.PublishResponse) {
-	size := uint64(len(p.ring))
+// notify wakes all goroutines that wait for space or for answers; p.mu is held.
+func (p *Publisher) notify() {
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// answer processes the results of a response. It uses dones again, and returns it empty of functions.
+func (p *Publisher) answer(r *brokerv1.PublishResponse, dones []func(Result, error)) []func(Result, error) {
+	dones = dones[:0]
 	p.mu.Lock()
-	s := r.GetSequence()
-	if s < p.base || s >= p.next || p.ring[s%size].request == nil {
-		p.mu.Unlock()
-		return
-	}
-	done := p.ring[s%size].done
-	p.ring[s%size] = pending{}
 	before := p.base
-	for p.base < p.next && p.ring[p.base%size].request == nil {
-		p.base++
+	dones = append(dones, p.takeLocked(r.GetSequence()))
+	for _, further := range r.GetMore() {
+		dones = append(dones, p.takeLocked(further.GetSequence()))
 	}
-	p.sent = max(p.sent, p.base)
 	if p.base != before {
 		p.notify()
 	}
 	p.mu.Unlock()
-	if done != nil {
-		done(resultFromProto(r.GetResult()))
+	for i, done := range dones {
+		if done == nil {
+			continue
+		}
+		result := r
+		if i > 0 {
+			result = r.GetMore()[i-1]
+		}
+		done(resultFromProto(result.GetResult()))
 	}
+	clear(dones)
+	return dones
+}
+
+// takeLocked takes an answered message out and returns its done. A result that nobody waits for is a late answer to a
+// message that was sent twice, and is ignored. p.mu is held.
+func (p *Publisher) takeLocked(s uint64) (done func(Result, error)) {
+	size := uint64(len(p.ring))
+	if s < p.base || s >= p.next || p.ring[s%size].request == nil {
+		return nil
+	}
+	done = p.ring[s%size].done
+	p.ring[s%size] = pending{}
+	for p.base < p.next && p.ring[p.base%size].request == nil {
+		p.base++
+	}
+	p.sent = max(p.sent, p.base)
+	return done
 }
 
 // answered returns the sequence below which everything is answered.

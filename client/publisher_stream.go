@@ -70,6 +70,7 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 	together := &atomic.Uint32{} // messages that a request may carry; 0: the node has not said so
 	received := make(chan error, 1)
 	go func() {
+		var dones []func(Result, error)
 		for {
 			r, err := s.Recv()
 			if err != nil {
@@ -82,10 +83,7 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 			if most := r.GetMaxBatch(); most > 0 {
 				together.Store(most)
 			}
-			p.answer(r)
-			for _, further := range r.GetMore() {
-				p.answer(further)
-			}
+			dones = p.answer(r, dones)
 		}
 	}()
 	return p.send(cancel, s, together, received)
