@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -135,9 +136,16 @@ func (c *Client) ShrinkNode(ctx context.Context, r ShrinkNodeRequest) (StartedOp
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ShrinkNode)
 }
 
-// RebalanceQueues starts to spread members and leaders of queues over the nodes.
+// RebalanceQueues starts to spread members and leaders of queues over the nodes, or plans it. Nodes
+// before 0.9 know no dry run and start: then the operation is cancelled and an error says so.
 func (c *Client) RebalanceQueues(ctx context.Context, r RebalanceQueuesRequest) (StartedOperation, error) {
-	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RebalanceQueues)
+	out, err := ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RebalanceQueues)
+	if err != nil || !r.DryRun || out.Operation == nil {
+		return out, err
+	}
+	_, err = c.CancelOperation(ctx, out.Operation.ID)
+	return StartedOperation{}, errors.Join(fmt.Errorf("client: node %q runs a release that cannot plan a rebalance and started operation %s, which was cancelled: upgrade the node first",
+		out.Operation.Node, out.Operation.ID), err)
 }
 
 // AddMember starts to make a node a member of a queue.

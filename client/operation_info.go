@@ -76,6 +76,10 @@ type ShrinkNodeRequest struct {
 // RebalanceQueuesRequest names the queues.
 type RebalanceQueuesRequest struct {
 	Queues QueueFilter `api:"queues"`
+	// DryRun reports what would be done and changes nothing.
+	DryRun bool `api:"dry_run"`
+	// LeadersOnly moves leaders and leaves members where they are.
+	LeadersOnly bool `api:"leaders_only"`
 }
 
 // AddMemberRequest names the queue and the node.

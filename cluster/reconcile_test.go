@@ -272,7 +272,7 @@ func TestGrowRebalanceShrink(t *testing.T) {
 	for _, q := range queues {
 		n.leader(q)
 	}
-	if err := d.operator.Rebalance(ctx, f, nil); err != nil {
+	if err := d.operator.Rebalance(ctx, f, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "members and leaders are spread", func() error {

@@ -53,7 +53,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	n.start("d", "e")
 	n.withStores("a", "b", "c", "d", "e")
 	n.votersAre("a", "b", "c", "d", "e")
-	if err := a.operator.Rebalance(ctx, membership.QueueFilter{}, nil); err != nil {
+	if err := a.operator.Rebalance(ctx, membership.QueueFilter{}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	alone := a.declare(t, "alone", 1)

@@ -435,3 +435,25 @@ func BenchmarkDefinitions(b *testing.B) {
 		})
 	}
 }
+
+// A table that stands alone is read as the arguments of a queue are, and faults have their paths.
+func TestParseTable(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "{}"},
+		{"{}", "{}"},
+		{`{"x-max-length": 9007199254740993, "a": [1.5, {"b": null}], "s": "t"}`, `{"x-max-length":9007199254740993,"a":[1.5,{"b":null}],"s":"t"}`},
+		{"null", "$ is null; want an object"},
+		{`{"a": 1, "a": 2}`, "$.a occurs twice"},
+		{`{"a": {"b": 99999999999999999999}}`, "$.a.b is 99999999999999999999, beyond 64 bits"},
+		{`{"a": `, "$ ends in the middle, at byte 6: the document was cut off"},
+	} {
+		table, err := definitions.ParseTable([]byte(c.text))
+		got := string(table.AppendJSON(nil))
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.text, got, c.want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
 )
 
 // Names in RabbitMQ's documents.
@@ -42,6 +43,29 @@ func Parse(text []byte, vhost string) (*Document, error) {
 	}
 	slices.SortStableFunc(p.doc.Objects, func(a, b Object) int { return cmp.Compare(a.Kind, b.Kind) })
 	return p.doc, nil
+}
+
+// ParseTable reads a JSON object as a table, as Parse reads the arguments of a queue: whole numbers
+// become 64-bit integers. An empty text is an empty table. The error is *Faults.
+func ParseTable(text []byte) (message.Table, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	faults := &Faults{}
+	v, ok := decode(text, faults)
+	if !ok {
+		return nil, faults
+	}
+	e := entry{faults: faults, path: "$"}
+	if e.object, ok = v.(object); !ok {
+		faults.add("$", "is "+kindOf(v)+"; want an object")
+		return nil, faults
+	}
+	table := e.fields()
+	if faults.Total > 0 {
+		return nil, faults
+	}
+	return table, nil
 }
 
 // parser turns the lists of a document into commands. It continues after faults, to report all of

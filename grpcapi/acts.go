@@ -220,7 +220,7 @@ func memberActs() map[string]actOf {
 			return queue(r.GetVhost(), r.GetQueue(), false)
 		}),
 		brokerv1.Admin_RebalanceQueues_FullMethodName: of(audit.OpQueuesRebalance, func(r *brokerv1.RebalanceQueuesRequest) (object, bool) {
-			return object{r.GetQueues().GetVhost(), "queues", r.GetQueues().GetPattern()}, false
+			return object{r.GetQueues().GetVhost(), "queues", r.GetQueues().GetPattern()}, r.GetDryRun()
 		}),
 		brokerv1.Admin_CancelOperation_FullMethodName: of(audit.OpOperationCancel, func(r *brokerv1.CancelOperationRequest) (object, bool) {
 			return object{kind: "operation", name: r.GetId()}, false

@@ -115,8 +115,9 @@ func (a *adminServer) ShrinkNode(ctx context.Context, req *brokerv1.ShrinkNodeRe
 
 // RebalanceQueues spreads members and leaders over the nodes.
 func (a *adminServer) RebalanceQueues(ctx context.Context, req *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	op, err := a.b.Operators.Rebalance(ctx, toFilter(req.GetQueues()))
-	return started(op, operators.Plan{}, err)
+	return started(a.b.Operators.Rebalance(ctx, operators.Rebalance{
+		Queues: toFilter(req.GetQueues()), LeadersOnly: req.GetLeadersOnly(), DryRun: req.GetDryRun(),
+	}))
 }
 
 // AddMember makes a node a member of a queue.

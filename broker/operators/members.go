@@ -157,16 +157,48 @@ func planLeave(v *catalog.View, f membership.QueueFilter, node string, replace b
 	return p
 }
 
-// Rebalance starts to spread members and leaders of queues evenly over the nodes.
-func (o *Operators) Rebalance(ctx context.Context, queues QueueFilter) (Operation, error) {
+// Rebalance asks to spread queues evenly over the nodes.
+type Rebalance struct {
+	Queues      QueueFilter
+	LeadersOnly bool // members stay where they are
+	DryRun      bool // only make the plan
+}
+
+// Rebalance starts to spread members and leaders of queues evenly over the nodes, or only makes the plan.
+func (o *Operators) Rebalance(ctx context.Context, r Rebalance) (Operation, Plan, error) {
 	c := o.cluster
-	f, err := o.filter(queues, false)
+	f, err := o.filter(r.Queues, false)
 	if err != nil {
-		return Operation{}, err
+		return Operation{}, Plan{}, err
 	}
-	return o.Start(ctx, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.Operator().Rebalance(ctx, f, report)
+	if r.DryRun {
+		return Operation{}, o.planRebalance(f, r.LeadersOnly), nil
+	}
+	target := r.Queues.String()
+	if r.LeadersOnly {
+		target = "leaders of " + target
+	}
+	op, err := o.Start(ctx, kindRebalance, target, func(ctx context.Context, report func(operation.Progress)) error {
+		return c.Operator().Rebalance(ctx, f, r.LeadersOnly, report)
 	})
+	return op, Plan{}, err
+}
+
+// planRebalance lists what a rebalance would move; a queue that is deleted meanwhile is left out.
+func (o *Operators) planRebalance(f membership.QueueFilter, leadersOnly bool) (p Plan) {
+	moves, transfers := o.cluster.Operator().PlanRebalance(f, leadersOnly)
+	v := o.cluster.View()
+	for _, m := range moves {
+		if q, ok := v.QueueByUID(m.Group); ok {
+			p.Add("queue %q in vhost %q: node %q becomes a member, then node %q leaves", q.Name, q.VHost, m.Join, m.Leave)
+		}
+	}
+	for _, t := range transfers {
+		if q, ok := v.QueueByUID(t.Group); ok {
+			p.Add("queue %q in vhost %q: node %q leads instead of node %q", q.Name, q.VHost, t.To, t.From)
+		}
+	}
+	return p
 }
 
 // ChangeMember asks to change the members of one queue: To becomes a member, and From leaves; either may be empty. If

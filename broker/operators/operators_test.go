@@ -64,7 +64,7 @@ func TestRefuses(t *testing.T) {
 // cancellation.
 func TestFollowsOperations(t *testing.T) {
 	o, ctx := newOperators(t)
-	done, err := o.Rebalance(ctx, operators.QueueFilter{VHost: "/"})
+	done, _, err := o.Rebalance(ctx, operators.Rebalance{Queues: operators.QueueFilter{VHost: "/"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,13 +54,28 @@ func (o *Operator) Grow(ctx context.Context, n id.NodeID, f QueueFilter, report 
 	})
 }
 
-// Rebalance spreads members and then leaders of the queues that the filter chooses
-// evenly over the nodes that run and do not drain.
-func (o *Operator) Rebalance(ctx context.Context, f QueueFilter, report func(operation.Progress)) error {
+// PlanRebalance returns what Rebalance would do now: moves of members, and then transfers of leaders.
+// Leaders of queues whose leading member moves are not in it, because nobody knows yet whom these
+// queues elect; Rebalance spreads them too.
+func (o *Operator) PlanRebalance(f QueueFilter, leadersOnly bool) ([]placement.Move, []placement.Transfer) {
+	s := o.cfg.Placer.state(f.Matches, nil)
+	var moves []placement.Move
+	if !leadersOnly {
+		moves = placement.Spread(s)
+	}
+	return moves, placement.Balance(s.After(moves))
+}
+
+// Rebalance spreads members, unless leadersOnly is set, and then leaders of the queues that the
+// filter chooses evenly over the nodes that run and do not drain.
+func (o *Operator) Rebalance(ctx context.Context, f QueueFilter, leadersOnly bool, report func(operation.Progress)) error {
 	if err := o.checkOperation(f); err != nil {
 		return err
 	}
-	moves := placement.Spread(o.cfg.Placer.state(f.Matches, nil))
+	var moves []placement.Move
+	if !leadersOnly {
+		moves = placement.Spread(o.cfg.Placer.state(f.Matches, nil))
+	}
 	err := o.move(ctx, moves, report,
 		func(ctx context.Context, m placement.Move, report func(operation.Progress)) error {
 			return o.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)

@@ -140,6 +140,31 @@ func Complete(s State) []Move {
 	return p.moves
 }
 
+// After returns the state once the moves are made. A group whose leader leaves has none that is
+// known: whom it elects is open.
+func (s State) After(moves []Move) State {
+	made := make(map[id.QueueUID]Move, len(moves))
+	for _, m := range moves {
+		made[m.Group] = m
+	}
+	out := State{Nodes: s.Nodes, Groups: slices.Clone(s.Groups)}
+	for i := range out.Groups {
+		g := &out.Groups[i]
+		m, moved := made[g.UID]
+		if !moved {
+			continue
+		}
+		g.Members = slices.DeleteFunc(slices.Clone(g.Members), func(n id.NodeID) bool { return n == m.Leave })
+		if m.Join != "" {
+			g.Members = append(g.Members, m.Join)
+		}
+		if g.Leader == m.Leave {
+			g.Leader = ""
+		}
+	}
+	return out
+}
+
 // Spread plans at most one move for every group, from the nodes that hold the most
 // replicas to those that run and hold the fewest, as long as that makes it more even.
 // Members that do not lead move first.

@@ -71,6 +71,10 @@ func TestMoves(t *testing.T) {
 		"balance": func(s State) string {
 			return transfersText(Balance(s))
 		},
+		"spread, then balance": func(s State) string {
+			moves := Spread(s)
+			return text(moves) + ", " + transfersText(Balance(s.After(moves)))
+		},
 	}
 	for _, c := range []struct{ plan, nodes, groups, want string }{
 		{"grow d", "a b c d", "abc abd =abc d", "1:+d"},
@@ -97,6 +101,9 @@ func TestMoves(t *testing.T) {
 		{"balance", "a b c", "ab ab bc", "1:a>b 3:b>c"},
 		{"balance", "a ?b c", "ab ab ac =ac", "3:a>c"},
 		{"balance", "a b", "a a a", ""},
+		// Leaders move to members that have joined by then; the one of 3 is open, for a leaves.
+		{"spread, then balance", "a b c d", "abc abc abc abc", "1:+d-b 2:+d-c 3:+d-a, 1:a>c 2:a>b"},
+		{"spread, then balance", "a b c", "abc abc abc", ", 1:a>b 2:a>c"},
 	} {
 		s := state(t, c.nodes, c.groups)
 		if got := plans[c.plan](s); got != c.want {

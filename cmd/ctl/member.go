@@ -64,11 +64,15 @@ func newShrink(s *session) *cobra.Command {
 // newRebalance makes `queue rebalance`.
 func newRebalance(s *session) *cobra.Command {
 	r := client.RebalanceQueuesRequest{}
-	cmd := &cobra.Command{Use: "rebalance", Short: "Spread members and leaders of queues evenly over the nodes", Args: exactArgs()}
-	j := newJob(s, cmd, false)
+	cmd := &cobra.Command{
+		Use: "rebalance", Short: "Spread members and leaders of queues evenly over the nodes", Args: exactArgs(),
+		Example: "  quoratectl queues rebalance --leaders-only --dry-run",
+	}
+	j := newJob(s, cmd, true)
 	filterFlags(cmd, &r.Queues)
+	cmd.Flags().BoolVar(&r.LeadersOnly, "leaders-only", false, "move leaders only, which sends no messages over the network")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r.Queues.VHost = s.vhost
+		r.Queues.VHost, r.DryRun = s.vhost, j.dryRun
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.RebalanceQueues(ctx, r)
 		})

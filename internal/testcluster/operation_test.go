@@ -353,3 +353,55 @@ func TestDrainHeldUp(t *testing.T) {
 		t.Errorf("%v, %v", end, err)
 	}
 }
+
+// A rebalance that is only planned moves nothing. One of leaders alone makes them even and moves no member; then there
+// is nothing left to plan.
+func TestRebalancePlan(t *testing.T) {
+	c := testcluster.Start(t, 3)
+	cl := openClient(t, c, func(cfg *client.Config) { cfg.Addresses, cfg.FixedAddresses = c.Addrs()[:1], true })
+	ctx := t.Context()
+	names := []string{"even-1", "even-2"}
+	for _, name := range names {
+		if _, err := cl.DeclareQueue(ctx, client.Queue{Name: name, Arguments: client.Table{"x-queue-leader-locator": "client-local"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func() (leaders, members []string) {
+		for _, name := range names {
+			q, err := cl.GetQueue(ctx, client.QueueRef{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaders, members = append(leaders, q.Leader), append(members, fmt.Sprint(q.Members))
+		}
+		return leaders, members
+	}
+	before, members := found()
+	if before[0] != before[1] {
+		t.Fatalf("leaders %q: want one node to lead both queues", before)
+	}
+	for _, r := range []client.RebalanceQueuesRequest{{DryRun: true}, {DryRun: true, LeadersOnly: true}} {
+		p, err := cl.RebalanceQueues(ctx, r)
+		if err != nil || p.Operation != nil || p.PlanTotal != 1 || len(p.Plan) != 1 || !strings.Contains(p.Plan[0], fmt.Sprintf("leads instead of node %q", before[0])) {
+			t.Errorf("%+v: %+v, %v", r, p, err)
+		}
+	}
+	if after, _ := found(); !slices.Equal(after, before) {
+		t.Errorf("the plan moved leaders from %q to %q", before, after)
+	}
+	job, err := cl.RebalanceQueues(ctx, client.RebalanceQueuesRequest{LeadersOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := cl.WatchOperation(ctx, job.Operation.ID, nil)
+	if err != nil || done.State != client.OperationDone || done.Target != "leaders of all queues" {
+		t.Errorf("%+v, %v", done, err)
+	}
+	after, moved := found()
+	if after[0] == after[1] || !slices.Equal(moved, members) {
+		t.Errorf("leaders %q, members %q before and %q after", after, members, moved)
+	}
+	if p, err := cl.RebalanceQueues(ctx, client.RebalanceQueuesRequest{DryRun: true}); err != nil || p.PlanTotal != 0 {
+		t.Errorf("%+v, %v: want nothing left to move", p, err)
+	}
+}

@@ -139,7 +139,7 @@ func rebalances(*call) audit.Act {
 
 // rebalanceQueues takes all queues, as RabbitMQ's path has no way to choose some.
 func rebalanceQueues(c *call) (reply, error) {
-	op, err := c.api.Broker.Operators.Rebalance(c.Context(), operators.QueueFilter{})
+	op, _, err := c.api.Broker.Operators.Rebalance(c.Context(), operators.Rebalance{})
 	if err != nil {
 		return reply{}, err
 	}

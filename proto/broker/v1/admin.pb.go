@@ -4541,8 +4541,12 @@ func (x *ShrinkNodeRequest) GetExclude() []string {
 
 // RebalanceQueuesRequest names the queues.
 type RebalanceQueuesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queues        *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Queues *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	// DryRun reports what would be done and changes nothing.
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// LeadersOnly moves leaders and leaves members where they are.
+	LeadersOnly   bool `protobuf:"varint,3,opt,name=leaders_only,json=leadersOnly,proto3" json:"leaders_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4582,6 +4586,20 @@ func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
 		return x.Queues
 	}
 	return nil
+}
+
+func (x *RebalanceQueuesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *RebalanceQueuesRequest) GetLeadersOnly() bool {
+	if x != nil {
+		return x.LeadersOnly
+	}
+	return false
 }
 
 // AddMemberRequest names the queue and the node.
@@ -5347,9 +5365,11 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x06queues\x18\x02 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x1b\n" +
 	"\tkeep_size\x18\x03 \x01(\bR\bkeepSize\x12\x17\n" +
 	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x18\n" +
-	"\aexclude\x18\x05 \x03(\tR\aexclude\"P\n" +
+	"\aexclude\x18\x05 \x03(\tR\aexclude\"\x8c\x01\n" +
 	"\x16RebalanceQueuesRequest\x126\n" +
-	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\"R\n" +
+	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12!\n" +
+	"\fleaders_only\x18\x03 \x01(\bR\vleadersOnly\"R\n" +
 	"\x10AddMemberRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
