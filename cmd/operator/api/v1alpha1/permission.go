@@ -4,12 +4,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TopicPermission restricts the routing keys of a user at a topic exchange.
 type TopicPermission struct {
-	// Exchange that it is about; empty: all topic exchanges of the vhost.
+	// Exchange that it is about, of type topic. It must exist.
 	//
-	// +optional
-	// +kubebuilder:default=""
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
-	Exchange string `json:"exchange,omitempty"`
+	Exchange string `json:"exchange"`
 	// Write is a pattern of the routing keys that the user may publish with.
 	//
 	// +optional

@@ -53,8 +53,8 @@ type QuorateQueueSpec struct {
 	//
 	// +optional
 	AutoDelete bool `json:"autoDelete,omitempty"`
-	// Arguments of the declare, such as x-max-length. Whole numbers become 64-bit integers. A change is
-	// refused by the broker if it compares the argument, and shown in the condition Ready.
+	// Arguments of the declare, such as x-max-length. Whole numbers become 64-bit integers. The broker does
+	// not change a queue that exists: the condition Drifted shows what differs.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -68,17 +68,10 @@ type QuorateQueueSpec struct {
 	Deletion QueueDeletion `json:"deletion,omitempty"`
 }
 
-// QuorateQueueStatus is what was last seen of the queue.
+// QuorateQueueStatus is what was last seen of the queue. It has no figures, which would be written again
+// with every message: docs/metrics.md says where they are.
 type QuorateQueueStatus struct {
 	TopologyStatus `json:",inline"`
-	// Messages that the queue had when it was last looked at.
-	//
-	// +optional
-	Messages *int64 `json:"messages,omitempty"`
-	// Consumers that the queue had when it was last looked at.
-	//
-	// +optional
-	Consumers *int64 `json:"consumers,omitempty"`
 	// Leader is the node that leads the queue.
 	//
 	// +optional
@@ -97,7 +90,7 @@ type QuorateQueueStatus struct {
 // +kubebuilder:resource:shortName=qqueue,categories=quorate
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster.name`
 // +kubebuilder:printcolumn:name="VHost",type=string,JSONPath=`.spec.vhost`
-// +kubebuilder:printcolumn:name="Messages",type=integer,JSONPath=`.status.messages`
+// +kubebuilder:printcolumn:name="Leader",type=string,JSONPath=`.status.leader`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

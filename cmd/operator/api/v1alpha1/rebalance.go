@@ -2,22 +2,21 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// AnnotationRebalance is set on a QuorateRebalance by who decides about it.
-const AnnotationRebalance = Prefix + "rebalance"
-
-// The values of AnnotationRebalance. The operator removes the annotation once it has followed it.
+// Annotations by which a person decides about a QuorateRebalance. The operator removes them once it has followed them.
 const (
-	// RebalanceApprove begins what was proposed.
-	RebalanceApprove = "approve"
-	// RebalanceStop cancels a rebalance that is under way; what has moved stays moved.
-	RebalanceStop = "stop"
-	// RebalanceRefresh makes a new proposal.
-	RebalanceRefresh = "refresh"
+	// AnnotationApprove begins what was proposed. Its value is the hash of the proposal, or "true" for the one that is in
+	// the status; a proposal that was made since is not approved by the hash of the former.
+	AnnotationApprove = Prefix + "approve"
+	// AnnotationCancel with the value "true" cancels a proposal, or a rebalance that is under way; what has moved stays
+	// moved.
+	AnnotationCancel = Prefix + "cancel"
+	// AnnotationRefresh with the value "true" makes a new proposal.
+	AnnotationRefresh = Prefix + "refresh"
 )
 
 // RebalancePhase is how far a QuorateRebalance is.
 //
-// +kubebuilder:validation:Enum=Pending;ProposalReady;Rebalancing;Done;Stopped;Failed
+// +kubebuilder:validation:Enum=Pending;ProposalReady;Rebalancing;Done;Cancelled;Failed
 type RebalancePhase string
 
 // The values of RebalancePhase.
@@ -30,10 +29,23 @@ const (
 	RebalanceRebalancing RebalancePhase = "Rebalancing"
 	// RebalanceDone: all moves that were possible were made.
 	RebalanceDone RebalancePhase = "Done"
-	// RebalanceStopped: it was cancelled.
-	RebalanceStopped RebalancePhase = "Stopped"
+	// RebalanceCancelled: it was cancelled.
+	RebalanceCancelled RebalancePhase = "Cancelled"
 	// RebalanceFailed: the message of the condition Ready says why.
 	RebalanceFailed RebalancePhase = "Failed"
+)
+
+// RebalanceScope is what a rebalance moves.
+//
+// +kubebuilder:validation:Enum=MembersAndLeaders;Leaders
+type RebalanceScope string
+
+// The values of RebalanceScope.
+const (
+	// RebalanceMembersAndLeaders moves members, which sends their messages over the network, and then leaders.
+	RebalanceMembersAndLeaders RebalanceScope = "MembersAndLeaders"
+	// RebalanceLeaders moves leaders alone.
+	RebalanceLeaders RebalanceScope = "Leaders"
 )
 
 // RebalanceQueues select queues; without any field all.
@@ -61,8 +73,13 @@ type QuorateRebalanceSpec struct {
 	//
 	// +optional
 	Queues RebalanceQueues `json:"queues,omitempty"`
-	// Approval: Manual waits for the annotation quorate.github.io/rebalance=approve after the proposal,
-	// Automatic begins at once.
+	// Scope is what moves: MembersAndLeaders, or Leaders alone, which sends no messages over the network.
+	//
+	// +optional
+	// +kubebuilder:default=MembersAndLeaders
+	Scope RebalanceScope `json:"scope,omitempty"`
+	// Approval: Manual waits for the annotation quorate.github.io/approve after the proposal, Automatic
+	// begins at once.
 	//
 	// +optional
 	// +kubebuilder:default=Manual
@@ -70,38 +87,20 @@ type QuorateRebalanceSpec struct {
 	Approval string `json:"approval,omitempty"`
 }
 
-// RebalanceNode is how much a node has, or would have.
-type RebalanceNode struct {
-	// Name of the node.
-	Name string `json:"name"`
-	// Members of queues that it holds.
-	Members int32 `json:"members"`
-	// Leaders of queues that it has.
-	Leaders int32 `json:"leaders"`
-}
-
 // RebalanceProposal is what a rebalance would do.
 type RebalanceProposal struct {
-	// Moves is how many members would move.
+	// Hash names the proposal, for the annotation quorate.github.io/approve.
+	Hash string `json:"hash"`
+	// Moves is how many members and leaders would move.
 	Moves int64 `json:"moves"`
-	// Lines describe the moves; at most 100.
+	// Lines describe the first moves; at most 100.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Lines []string `json:"lines,omitempty"`
-	// Before is how much each node has.
-	//
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	Before []RebalanceNode `json:"before,omitempty"`
-	// After is how much each node would have.
-	//
-	// +optional
-	// +listType=map
-	// +listMapKey=name
-	After []RebalanceNode `json:"after,omitempty"`
+	// MadeAt is when the broker was asked.
+	MadeAt metav1.Time `json:"madeAt"`
 }
 
 // OperationStatus is the progress of one of the broker's operations.

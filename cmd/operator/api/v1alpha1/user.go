@@ -80,7 +80,7 @@ type QuorateUserSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Tags []string `json:"tags,omitempty"`
-	// Limits of the user.
+	// Limits of the user. The operator replaces all of them; without limits here the user has none.
 	//
 	// +optional
 	Limits *UserLimits `json:"limits,omitempty"`
