@@ -1,0 +1,130 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/inventory"
+	"github.com/quorate/quorate/cmd/operator/spec"
+	"github.com/quorate/quorate/cmd/operator/table"
+)
+
+// bindings is the kind QuorateBinding.
+type bindings struct{}
+
+func (bindings) object() kube.Object   { return &v1alpha1.QuorateBinding{} }
+func (bindings) list() kube.ObjectList { return &v1alpha1.QuorateBindingList{} }
+
+func (bindings) reference(o kube.Object) v1alpha1.ClusterReference {
+	return o.(*v1alpha1.QuorateBinding).Spec.Cluster
+}
+
+func (bindings) status(o kube.Object) *v1alpha1.TopologyStatus {
+	return &o.(*v1alpha1.QuorateBinding).Status.TopologyStatus
+}
+
+func (bindings) removal(o kube.Object) removal {
+	return removalOf(o.(*v1alpha1.QuorateBinding).Spec.Deletion)
+}
+
+func (bindings) read(o kube.Object) (subject, field.ErrorList) {
+	b, faults := spec.ReadBinding(o.(*v1alpha1.QuorateBinding))
+	return binding{b}, faults
+}
+
+func (bindings) mends() bool    { return true }
+func (bindings) remedy() string { return "" }
+
+// removalOf returns what a kind without protection does when its object is deleted.
+func removalOf(d v1alpha1.ObjectDeletion) removal {
+	if d == v1alpha1.ObjectDeletionRetain {
+		return keep
+	}
+	return always
+}
+
+// binding is the subject of a QuorateBinding.
+type binding struct{ spec.Binding }
+
+// name is the whole binding: it has no other.
+func (b binding) name() inventory.Binding {
+	return inventory.Binding{
+		VHost: b.VHost, Source: b.Source, Destination: b.Destination, ToExchange: b.ToExchange,
+		RoutingKey: b.RoutingKey, Arguments: table.Key(b.Arguments),
+	}
+}
+
+func (b binding) identity() string {
+	return strings.Join([]string{b.VHost, b.Source, strconv.FormatBool(b.ToExchange), b.Destination, b.RoutingKey, table.Key(b.Arguments)}, "\x00")
+}
+
+func (b binding) words() string {
+	return fmt.Sprintf("binding %q → %q with key %q in vhost %q", b.Source, b.Destination, b.RoutingKey, b.VHost)
+}
+
+func (b binding) compare(ctx context.Context, s *session) (bool, []table.Difference, error) {
+	found, err := s.inventory.HasBinding(ctx, b.name(), s.maxAge.duration())
+	return found, nil, err
+}
+
+// apply binds. If the arguments have changed, the former binding goes once the new one is there, so that no message
+// goes astray in between. What was bound is recorded in the status, because only that tells which one to remove.
+func (b binding) apply(ctx context.Context, s *session) (created bool, err error) {
+	status := &s.object.(*v1alpha1.QuorateBinding).Status
+	err = s.call(ctx, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b.request()) })
+	if err != nil {
+		return false, err
+	}
+	s.inventory.PutBinding(ctx, b.name())
+	if former := b.former(status); former != nil {
+		if err := former.unbind(ctx, s); err != nil {
+			return false, err
+		}
+	}
+	status.Arguments = s.object.(*v1alpha1.QuorateBinding).Spec.Arguments.DeepCopy()
+	return false, nil
+}
+
+// former returns the binding that the status records if it is another one.
+func (b binding) former(status *v1alpha1.QuorateBindingStatus) *binding {
+	if status.Arguments == nil {
+		return nil
+	}
+	former := binding{b.WithArguments(status.Arguments.Raw)}
+	if former.name() == b.name() {
+		return nil
+	}
+	return &former
+}
+
+func (b binding) request() client.Binding {
+	return client.Binding{
+		VHost: b.VHost, Source: b.Source, Destination: b.Destination, ToExchange: b.ToExchange,
+		RoutingKey: b.RoutingKey, Arguments: table.ToClient(b.Arguments),
+	}
+}
+
+// remove also removes the former binding of a change that was not completed.
+func (b binding) remove(ctx context.Context, s *session, _ removal) error {
+	if former := b.former(&s.object.(*v1alpha1.QuorateBinding).Status); former != nil {
+		if err := former.unbind(ctx, s); err != nil {
+			return err
+		}
+	}
+	return b.unbind(ctx, s)
+}
+
+func (b binding) unbind(ctx context.Context, s *session) error {
+	err := s.call(ctx, func(ctx context.Context, c *client.Client) error { return gone(c.Unbind(ctx, b.request())) })
+	if err == nil {
+		s.inventory.DropBinding(ctx, b.name())
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+)
+
+// delete deals with what an object stands for, and then lets the object go. It needs nothing from before: a delete that
+// was interrupted begins again, and what is gone already is no error.
+func (r *reconciler) delete(ctx context.Context, o kube.Object) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(o, Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	x, faults := r.kind.read(o)
+	how := r.kind.removal(o)
+	if how == keep || len(faults) > 0 { // with faults there never was anything
+		return r.release(ctx, o, "")
+	}
+	c, v := r.cluster(ctx, o)
+	switch {
+	case c == nil && v.reason == reasonFailed:
+		return ctrl.Result{}, errors.New(v.message)
+	case c == nil: // there is no cluster any more, or none that the object has a say in
+		return r.release(ctx, o, "nothing was deleted in the broker: "+v.message)
+	}
+	others, err := r.namesakes(ctx, o, x, c)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if heir := heirOf(o, others); heir != nil {
+		return r.release(ctx, o, "the "+x.words()+" stays: it is "+nameOf(r.kind, heir)+"'s too")
+	}
+	s := r.session(o, c)
+	if err := x.remove(ctx, s, how); err != nil {
+		return r.blocked(ctx, o, x, err)
+	}
+	return r.release(ctx, o, "deleted the "+x.words())
+}
+
+// heirOf returns the object for which the broker keeps what o stands for: one that is not being deleted; or, of those
+// that all are, the oldest, which then deletes it.
+func heirOf(o kube.Object, others []kube.Object) kube.Object {
+	var oldest kube.Object
+	for _, other := range others {
+		if other.GetDeletionTimestamp().IsZero() {
+			return other
+		}
+		if older(other, o) && (oldest == nil || older(other, oldest)) {
+			oldest = other
+		}
+	}
+	return oldest
+}
+
+// release lets the object go.
+func (r *reconciler) release(ctx context.Context, o kube.Object, why string) (ctrl.Result, error) {
+	if why != "" {
+		r.event(o, corev1.EventTypeNormal, "Deleted", why)
+	}
+	before := o.DeepCopyObject().(kube.Object)
+	controllerutil.RemoveFinalizer(o, Finalizer)
+	return ctrl.Result{}, kube.IgnoreNotFound(r.kube.Patch(ctx, o, kube.MergeFrom(before)))
+}
+
+// blocked says why the object cannot go yet, and how it can.
+func (r *reconciler) blocked(ctx context.Context, o kube.Object, x subject, err error) (ctrl.Result, error) {
+	status, now := r.kind.status(o), time.Now()
+	before := o.DeepCopyObject().(kube.Object)
+	reason, after := reasonInUse, patience(o.GetDeletionTimestamp().Time, now)
+	message := "the " + x.words() + " is in use, and goes as soon as it is not: " + err.Error() +
+		". To delete it at once, set spec.deletion to Always; to leave it in the broker, to Retain"
+	if class := client.ClassOf(err); class != client.PreconditionFailed {
+		v := troubled(err, status, now)
+		reason, message = v.reason, "the "+x.words()+" cannot be deleted now: "+v.message+". To let go of this object all the same, set spec.deletion to Retain"
+		after = max(after, v.after)
+	}
+	set(status, o.GetGeneration(), v1alpha1.ConditionDeletionBlocked, metav1.ConditionTrue, reason, message)
+	return ctrl.Result{RequeueAfter: after}, r.write(ctx, before, o)
+}

@@ -1,0 +1,95 @@
+package topology
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/inventory"
+	"github.com/quorate/quorate/cmd/operator/table"
+)
+
+// removal is what happens to something in the broker when its object is deleted.
+type removal uint8
+
+const (
+	// keep leaves it.
+	keep removal = iota
+	// ifUnused deletes it if the broker finds it empty and unused at the moment of the delete.
+	ifUnused
+	// always deletes it.
+	always
+)
+
+// subject is an object's specification as read: what it names in the broker, and what it wants of it.
+type subject interface {
+	// identity names it within its cluster and kind, so that two objects for one thing are noticed.
+	identity() string
+	// words name it in sentences, such as: queue "orders" in vhost "/".
+	words() string
+	// compare returns what the broker has otherwise, from a listing that the inventory has; found is false if it
+	// has nothing of that name.
+	compare(ctx context.Context, s *session) (found bool, differences []table.Difference, err error)
+	// apply makes it, or changes what is there into what is wanted, where the broker can do that, and reports
+	// whether it is new. A repeat does nothing more.
+	apply(ctx context.Context, s *session) (created bool, err error)
+	// remove deletes it; what is not there is no error. With ifUnused the broker itself refuses while it is in use.
+	remove(ctx context.Context, s *session, how removal) error
+}
+
+// kind is what the kinds of objects differ in, beside their subjects.
+type kind interface {
+	// object and list return new ones.
+	object() kube.Object
+	list() kube.ObjectList
+	// reference returns the cluster that an object is in, status its common status.
+	reference(kube.Object) v1alpha1.ClusterReference
+	status(kube.Object) *v1alpha1.TopologyStatus
+	// removal is what the specification wants when the object is deleted.
+	removal(kube.Object) removal
+	// read reads the specification and finds its faults. It needs the object's name and specification alone.
+	read(kube.Object) (subject, field.ErrorList)
+	// mends reports whether the broker can change what exists. If not, what differs is only shown.
+	mends() bool
+	// remedy says what to do about differences that the operator does not mend.
+	remedy() string
+}
+
+// session is what one reconciliation works with.
+type session struct {
+	// object is the one that is reconciled; kinds write what they have seen into its status.
+	object kube.Object
+	// inventory of the cluster, maxAge the age up to which its listings are good enough.
+	inventory *inventory.Inventory
+	maxAge    age
+	// dial returns the client of the cluster.
+	dial func(context.Context) (*client.Client, error)
+	// kube and secrets read and write objects of Kubernetes; secrets does not cache.
+	kube    kube.Client
+	secrets kube.Reader
+}
+
+// call makes one call to the broker, within the limits of the cluster.
+func (s *session) call(ctx context.Context, f func(context.Context, *client.Client) error) error {
+	return s.inventory.Call(ctx, func(ctx context.Context) error {
+		c, err := s.dial(ctx)
+		if err != nil {
+			return err
+		}
+		return f(ctx, c)
+	})
+}
+
+// missing reports that the broker has no such thing, which is what a removal wants.
+func missing(err error) bool { return client.ClassOf(err) == client.NotFound }
+
+// gone passes a removal's error unless it says that there is nothing to remove.
+func gone(err error) error {
+	if missing(err) {
+		return nil
+	}
+	return err
+}
