@@ -229,7 +229,7 @@ func CompareBool(to []Difference, field string, wanted, found bool) []Difference
 func Everything(string) bool { return true }
 
 // Key returns a text that is equal for tables that are equal by class and value, whatever the order of their
-// fields: bindings have no name, so it is part of what tells them apart.
+// fields: bindings have no name, so it is part of what distinguishes them.
 func Key(t message.Table) string {
 	sorted := slices.Clone(t)
 	slices.SortFunc(sorted, func(a, b message.Field) int { return strings.Compare(a.Name, b.Name) })

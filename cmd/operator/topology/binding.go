@@ -75,7 +75,7 @@ func (b binding) compare(ctx context.Context, s *session) (bool, []table.Differe
 }
 
 // apply binds. If the arguments have changed, the former binding goes once the new one is there, so that no message
-// goes astray in between. What was bound is recorded in the status, because only that tells which one to remove.
+// goes astray in between. What was bound is recorded in the status, because only that shows which one to remove.
 func (b binding) apply(ctx context.Context, s *session) (created bool, err error) {
 	status := &s.object.(*v1alpha1.QuorateBinding).Status
 	err = s.call(ctx, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b.request()) })

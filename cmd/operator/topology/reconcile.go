@@ -119,7 +119,7 @@ func (r *reconciler) keep(ctx context.Context, o kube.Object) verdict {
 	return r.inBroker(subject)
 }
 
-// settled reports whether the present specification was carried out, or compared, before: then a listing tells what the
+// settled reports whether the present specification was carried out, or compared, before: then a listing shows what the
 // broker has, and no call about the one object is needed.
 func settled(s *v1alpha1.TopologyStatus, generation int64) bool {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady)

@@ -72,8 +72,8 @@ func SecretOf(o *v1alpha1.QuorateUser) (name, key string) {
 	return o.Name + "-user", corev1.BasicAuthPasswordKey
 }
 
-// compare also finds out whether the Secret has changed since its password was given to the broker. The broker tells
-// nobody what a password is, so one that was changed there alone is not noticed.
+// compare also finds out whether the Secret has changed since its password was given to the broker. The broker shows
+// nobody a password, so one that was changed there alone is not noticed.
 func (u user) compare(ctx context.Context, s *session) (bool, []table.Difference, error) {
 	found, ok, err := s.inventory.User(ctx, u.Name, s.maxAge.duration())
 	if err != nil || !ok {
