@@ -56,6 +56,9 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	log.Info("operator starts", "version", quorate.Version(), "namespace", s.namespace)
+	if err := addObjects(ctx, m, pool, s); err != nil {
+		return err
+	}
 	return m.Start(ctx)
 }
 
@@ -83,6 +86,9 @@ func options(s settings, scheme *runtime.Scheme) ctrl.Options {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: s.metrics}, HealthProbeBindAddress: s.health,
 		LeaderElection: s.elect, LeaderElectionID: "operator." + v1alpha1.Group, LeaderElectionNamespace: s.electIn, LeaderElectionReleaseOnCancel: true,
 		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}}}},
+	}
+	if s.webhook != "" {
+		o.WebhookServer = webhookServer(s)
 	}
 	if s.namespace != "" {
 		o.Cache.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/quorate/quorate"
 )
@@ -18,6 +19,8 @@ type settings struct {
 	elect     bool       // one of several operators works
 	electIn   string     // namespace of the election; "": that of the pod
 	level     slog.Level // of the log
+	resync    time.Duration
+	webhook   string // directory with tls.crt and tls.key; "": no webhook
 }
 
 // parse reads the command line. done reports that all is done: the version was asked for.
@@ -30,6 +33,8 @@ func parse(args []string, out io.Writer) (s settings, done bool, err error) {
 	flags.BoolVar(&s.elect, "leader-elect", true, "of several operators one works")
 	flags.StringVar(&s.electIn, "leader-elect-namespace", "", "namespace of the election's object; empty: that of the pod")
 	flags.TextVar(&s.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	flags.DurationVar(&s.resync, "resync", 5*time.Minute, "how often objects are compared with what the brokers have")
+	flags.StringVar(&s.webhook, "webhook-certificates", "", "directory with tls.crt and tls.key for the webhook on port 9443. Empty: no webhook")
 	version := flags.Bool("version", false, "print the version")
 	if err := flags.Parse(args); err != nil {
 		return s, false, err

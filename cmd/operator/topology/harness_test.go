@@ -92,7 +92,7 @@ func newWorld(t *testing.T, nodes int) *world {
 func (w *world) restart() {
 	w.shared = newClusters(w)
 	for name, k := range kinds() {
-		w.kinds[name] = &reconciler{kind: k, kube: w.kube, secrets: w.kube, recorder: w.events, clusters: w.shared, resync: time.Minute}
+		w.kinds[name] = &reconciler{kind: k, kube: w.kube, secrets: w.kube, versions: w.kube, recorder: w.events, clusters: w.shared, resync: time.Minute}
 	}
 }
 

@@ -67,9 +67,10 @@ type session struct {
 	maxAge    age
 	// dial returns the client of the cluster.
 	dial func(context.Context) (*client.Client, error)
-	// kube and secrets read and write objects of Kubernetes; secrets does not cache.
-	kube    kube.Client
-	secrets kube.Reader
+	// kube reads and writes objects of Kubernetes; secrets does not cache; versions has the metadata of Secrets, cached.
+	kube     kube.Client
+	secrets  kube.Reader
+	versions kube.Reader
 }
 
 // call makes one call to the broker, within the limits of the cluster.

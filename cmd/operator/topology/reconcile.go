@@ -40,6 +40,7 @@ type reconciler struct {
 	kind     kind
 	kube     kube.Client
 	secrets  kube.Reader
+	versions kube.Reader
 	recorder events.EventRecorder
 	clusters *clusters
 	resync   time.Duration
@@ -218,7 +219,7 @@ func (r *reconciler) event(o kube.Object, kind, reason, message string) {
 // session returns what one reconciliation works with.
 func (r *reconciler) session(o kube.Object, c *v1alpha1.QuorateCluster) *session {
 	x := r.clusters.of(c)
-	return &session{object: o, inventory: x.inventory, dial: x.dial, kube: r.kube, secrets: r.secrets, maxAge: age(r.resync / 2)}
+	return &session{object: o, inventory: x.inventory, dial: x.dial, kube: r.kube, secrets: r.secrets, versions: r.versions, maxAge: age(r.resync / 2)}
 }
 
 // cluster returns the object's cluster, or the verdict that there is none to work with.

@@ -94,7 +94,7 @@ func add(ctx context.Context, cfg Config, name string, k kind, shared *clusters)
 		return fmt.Errorf("topology: index of kind %s: %w", name, err)
 	}
 	r := &reconciler{
-		kind: k, kube: m.GetClient(), secrets: m.GetAPIReader(), recorder: m.GetEventRecorder(v1alpha1.FieldManager),
+		kind: k, kube: m.GetClient(), secrets: m.GetAPIReader(), versions: m.GetCache(), recorder: m.GetEventRecorder(v1alpha1.FieldManager),
 		clusters: shared, resync: cfg.Resync,
 	}
 	b := ctrl.NewControllerManagedBy(m).Named(name).

@@ -84,7 +84,7 @@ func (u user) compare(ctx context.Context, s *session) (bool, []table.Difference
 	name, _ := SecretOf(o)
 	var m metav1.PartialObjectMetadata
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err = s.kube.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: name}, &m)
+	err = s.versions.Get(ctx, types.NamespacedName{Namespace: o.Namespace, Name: name}, &m)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return true, nil, err
 	}
