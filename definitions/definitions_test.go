@@ -447,7 +447,7 @@ func TestParseTable(t *testing.T) {
 		{`{"a": {"b": 99999999999999999999}}`, "$.a.b is 99999999999999999999, beyond 64 bits"},
 		{`{"a": `, "$ ends in the middle, at byte 6: the document was cut off"},
 	} {
-		table, err := definitions.ParseTable([]byte(c.text))
+		table, err := ParseTable([]byte(c.text))
 		got := string(table.AppendJSON(nil))
 		if err != nil {
 			got = err.Error()
