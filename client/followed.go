@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,7 +118,7 @@ func (j *Job) Report(p JobProgress) {
 func (j *Job) End(err error) {
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = strings.ToValidUTF8(err.Error(), "?")
 	}
 	j.mu.Lock()
 	j.end = &text

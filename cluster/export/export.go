@@ -30,6 +30,9 @@ const (
 	minPause = 50 * time.Microsecond
 	// ahead is how much faster than its pace an export may be for a moment, because a pause was too long.
 	ahead = 20 * time.Millisecond
+	// remember is how long the pace and the best figures are kept when nothing is exported: a backup of many queues exports
+	// one after another.
+	remember = 10 * time.Second
 	// faster, begin and slower change the pace: begin is in force until it was too fast for the first time.
 	faster, begin, slower = 1.1, 1.5, 0.75
 )
@@ -49,6 +52,7 @@ type Pacer struct {
 
 	mu      sync.Mutex // guards what follows
 	running int
+	ended   time.Time // of the last export
 	rate    float64   // bytes per second, of all exports together
 	free    time.Time // when the next block may be read
 	steady  bool      // it was too fast once
@@ -75,12 +79,13 @@ func New(c Config) *Pacer {
 	return p
 }
 
-// Begin counts an export until end is called. The first one begins at the floor, and what is best is found anew.
+// Begin counts an export until end is called. One that follows no other begins at the floor, and what is best is found
+// anew.
 func (p *Pacer) Begin() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.running++; p.running == 1 {
-		now := time.Now()
+	now := time.Now()
+	if p.running++; p.running == 1 && now.Sub(p.ended) > remember {
 		p.rate, p.free, p.steady = p.floor, now, false
 		for _, s := range p.signals {
 			s.reset()
@@ -91,6 +96,7 @@ func (p *Pacer) Begin() (end func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.running--
+		p.ended = time.Now()
 	}
 }
 

@@ -92,6 +92,27 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// An export that follows another one goes on at its pace; a later one begins at the floor.
+func TestFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(8 << 20)
+		end := w.Begin()
+		w.read(t, 2*time.Second, time.Millisecond, time.Millisecond)
+		end()
+		for _, row := range []struct {
+			after time.Duration
+			floor bool
+		}{{time.Second, false}, {2 * remember, true}} {
+			time.Sleep(row.after)
+			end := w.Begin()
+			if s := w.Stats(); (s.Rate == 8<<20) != row.floor {
+				t.Errorf("after %v it begins with %.0f bytes a second", row.after, s.Rate)
+			}
+			end()
+		}
+	})
+}
+
 // Goroutines that run late slow an export.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,9 +31,18 @@ func scopeOf(s *session, queues []string) string {
 	return "all"
 }
 
+// maxTargetBytes is as much as a node takes.
+const maxTargetBytes = 1024
+
+// cutTarget makes text of what an operation works on: names of places may have any bytes.
+func cutTarget(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	return strings.ToValidUTF8(s[:min(len(s), maxTargetBytes)], "")
+}
+
 // asOperation does a job that the cluster shows as an operation, and ends it when that is cancelled.
 func (s *session) asOperation(ctx context.Context, cmd *cobra.Command, c *client.Client, kind client.JobKind, target string, do func(context.Context, func(online.Progress)) error) error {
-	j, err := c.FollowJob(ctx, kind, target)
+	j, err := c.FollowJob(ctx, kind, cutTarget(target))
 	if err != nil {
 		return err
 	}

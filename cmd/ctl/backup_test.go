@@ -85,6 +85,8 @@ func TestBackup(t *testing.T) {
 	ctl(0, "nothing to remove", "backup prune DIR/many --keep 2 --key-file DIR/key")
 	ctl(0, "all to "+dir+"/secret", "operations ls --all")
 	ctl(0, "restore", "operations ls --all")
+	long := filepath.Join(dir, strings.Repeat("x", 200), strings.Repeat("y", 200), strings.Repeat("z", 200), strings.Repeat("\xff", 200), strings.Repeat("ü", 100), "w")
+	ctl(0, "operation", "backup create "+long+strings.Repeat("w", 100))
 
 	part := filepath.Join(dir, "chosen", "queues", "000001", "000001.blocks")
 	b, err := os.ReadFile(part)
