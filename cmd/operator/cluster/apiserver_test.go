@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,7 @@ type machine struct {
 	nodes *testcluster.Cluster
 	name  types.NamespacedName
 	down  map[int]bool // nodes that were killed
+	began map[int]bool // nodes that had a pod before
 }
 
 // address is where a pod is.
@@ -140,7 +142,9 @@ func (m *machine) work(ctx context.Context) int {
 	}
 	for i := range int(*set.Spec.Replicas) {
 		m.start(ctx, &set, i, revision)
+		m.probe(ctx, fmt.Sprintf("%s-%d", set.Name, i), i)
 	}
+	m.allow(ctx)
 	return int(*set.Spec.Replicas)
 }
 
@@ -170,15 +174,38 @@ func (m *machine) start(ctx context.Context, set *appsv1.StatefulSet, i int, rev
 	} else if err != nil {
 		m.t.Fatal(err)
 	}
-	if m.down[i] {
-		delete(m.down, i)
+	if m.began[i] { // its former pod has ended
+		m.nodes.Kill(i)
 		m.nodes.Launch(i)
 	}
+	m.began[i], m.down[i] = true, false
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: address(i), PodIPs: []corev1.PodIP{{IP: address(i)}},
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))}},
 	}
 	m.must(m.kube.Status().Update(ctx, pod))
+}
+
+// probe makes a pod ready if its node is.
+func (m *machine) probe(ctx context.Context, name string, i int) {
+	var pod corev1.Pod
+	m.must(m.kube.Get(ctx, types.NamespacedName{Namespace: m.name.Namespace, Name: name}, &pod))
+	is := corev1.ConditionFalse
+	if m.nodes.Broker(i).Ready() == nil {
+		is = corev1.ConditionTrue
+	}
+	if c := &pod.Status.Conditions[0]; c.Status != is {
+		c.Status = is
+		m.must(m.kube.Status().Update(ctx, &pod))
+	}
+}
+
+// allow lets one pod be evicted while all are ready, as the controller of disruptions does.
+func (m *machine) allow(ctx context.Context) {
+	var budget policyv1.PodDisruptionBudget
+	m.must(m.kube.Get(ctx, m.name, &budget))
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, DisruptionsAllowed: 1, CurrentHealthy: 3, DesiredHealthy: 2, ExpectedPods: 3}
+	m.must(m.kube.Status().Update(ctx, &budget))
 }
 
 func (m *machine) must(err error) {

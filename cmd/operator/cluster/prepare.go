@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -161,6 +162,32 @@ func (t *turn) applyObject(ctx context.Context, u *unstructured.Unstructured) er
 		return fmt.Errorf("cluster: %s %q: Kubernetes does not know this kind: install what brings it, or switch it off in the specification: %w", u.GetKind(), u.GetName(), err)
 	case err != nil:
 		return fmt.Errorf("cluster: apply %s %q: %w", u.GetKind(), u.GetName(), err)
+	}
+	return nil
+}
+
+// sweep deletes ConfigMaps of former settings once no pod has them.
+func (t *turn) sweep(ctx context.Context) error {
+	if t.seen.Set == nil || t.seen.Set.Template != t.seen.Template {
+		return nil
+	}
+	for _, p := range t.seen.Pods {
+		if !p.Current || !p.Ready {
+			return nil
+		}
+	}
+	var all corev1.ConfigMapList
+	if err := t.Client.List(ctx, &all, kube.InNamespace(t.q.Namespace), kube.MatchingLabels(broker.Labels(t.q))); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		c := &all.Items[i]
+		if c.Name == t.objects.Config.Name || !strings.HasPrefix(c.Name, t.q.Name+"-config-") {
+			continue
+		}
+		if err := t.remove(ctx, c); err != nil {
+			return err
+		}
 	}
 	return nil
 }

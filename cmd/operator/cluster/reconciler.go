@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, errors.Join(err, after)
 	}
 	if step.Do == Nothing && len(t.blocks) == 0 {
-		return ctrl.Result{RequeueAfter: later}, nil
+		return ctrl.Result{RequeueAfter: later}, t.sweep(ctx)
 	}
 	return ctrl.Result{RequeueAfter: soon}, nil
 }

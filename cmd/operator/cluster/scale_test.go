@@ -10,9 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -50,7 +52,7 @@ func ready(q *v1alpha1.QuorateCluster) error {
 func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client) {
 	t.Helper()
 	c := api(t)
-	m := &machine{t: t, kube: c, nodes: testcluster.Start(t, n), name: types.NamespacedName{Namespace: "default", Name: "node"}, down: map[int]bool{}}
+	m := &machine{t: t, kube: c, nodes: testcluster.Start(t, n), name: types.NamespacedName{Namespace: "default", Name: "node"}, down: map[int]bool{}, began: map[int]bool{}}
 	m.forward(n)
 	ctx := t.Context()
 	m.must(c.Create(ctx, &corev1.Secret{
@@ -167,6 +169,60 @@ func TestLostVolume(t *testing.T) {
 	consume(t.Context(), t, cl, confirmed.Load())
 }
 
+// Under load a changed setting goes through three nodes, one after the other: while one is not ready, no other is taken.
+// What was confirmed is there, and settings that no pod has any more are gone.
+func TestRoll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts an API server and three nodes")
+	}
+	m, turn, cl := found(t, 3)
+	ctx := t.Context()
+	confirmed, stop := publish(t, cl)
+	defer stop()
+	var q v1alpha1.QuorateCluster
+	m.must(m.kube.Get(ctx, m.name, &q))
+	q.Spec.Config = &apiextensionsv1.JSON{Raw: []byte(`{"log":{"level":"debug"}}`)}
+	m.must(m.kube.Update(ctx, &q))
+	taken := 0
+	m.until(func(ctx context.Context) {
+		before := 0
+		for i := range 3 {
+			if m.nodes.Broker(i).Ready() == nil {
+				before++
+			}
+		}
+		turn(ctx)
+		var pods corev1.PodList
+		m.must(m.kube.List(ctx, &pods, kube.InNamespace("default")))
+		if gone := 3 - len(pods.Items); gone > 0 {
+			if taken++; gone > 1 || before < 3 {
+				t.Fatalf("%d pods are gone, and %d nodes were ready before", gone, before)
+			}
+		}
+	}, "all nodes have the setting", func(q *v1alpha1.QuorateCluster) error {
+		for _, n := range q.Status.Nodes {
+			if n.Outdated {
+				return fmt.Errorf("status %+v", q.Status.Nodes)
+			}
+		}
+		if q.Status.ObservedGeneration != q.Generation || taken < 3 {
+			return errors.New("not all were restarted")
+		}
+		return ready(q)
+	})
+	if taken != 3 {
+		t.Errorf("%d pods were taken", taken)
+	}
+	stop()
+	consume(ctx, t, cl, confirmed.Load())
+	turn(ctx)
+	var files corev1.ConfigMapList
+	m.must(m.kube.List(ctx, &files, kube.InNamespace("default"), kube.MatchingLabels{instanceLabel: "node"}))
+	if len(files.Items) != 1 {
+		t.Errorf("there are %d ConfigMaps", len(files.Items))
+	}
+}
+
 // nodesOf returns the nodes that the cluster counts on.
 func nodesOf(ctx context.Context, t *testing.T, cl *client.Client) map[string]client.ClusterNode {
 	t.Helper()
@@ -184,6 +240,10 @@ func nodesOf(ctx context.Context, t *testing.T, cl *client.Client) map[string]cl
 // publish publishes numbered messages to queue q0, and counts those that are confirmed, until it is stopped.
 func publish(t *testing.T, cl *client.Client) (confirmed *atomic.Int64, stop func()) {
 	t.Helper()
+	p, err := cl.Publisher(client.PublisherConfig{}) // it sends again what a node that ends has not answered
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	confirmed, done := &atomic.Int64{}, make(chan struct{})
 	go func() {
@@ -192,7 +252,7 @@ func publish(t *testing.T, cl *client.Client) (confirmed *atomic.Int64, stop fun
 		defer tick.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
 			<-tick.C
-			_, err := cl.PublishOne(t.Context(), client.Message{RoutingKey: "q0", Body: fmt.Append(nil, i)})
+			_, err := p.Publish(t.Context(), client.Message{RoutingKey: "q0", Body: fmt.Append(nil, i)})
 			if err != nil {
 				t.Errorf("message %d: %v", i, err)
 				return
@@ -200,7 +260,10 @@ func publish(t *testing.T, cl *client.Client) (confirmed *atomic.Int64, stop fun
 			confirmed.Add(1)
 		}
 	}()
-	return confirmed, func() { cancel(); <-done }
+	return confirmed, func() {
+		cancel()
+		<-done
+	}
 }
 
 // consume takes each of the confirmed messages, in their order.
