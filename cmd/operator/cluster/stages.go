@@ -189,7 +189,7 @@ func (p *planner) remove(node int) (Step, bool) {
 func (p *planner) notRunning(leaving int) string {
 	var all []string
 	for _, i := range slices.Sorted(maps.Keys(p.Broker.Nodes)) {
-		if state := p.Broker.Nodes[i]; state != running && !(i == leaving && state == draining) {
+		if state := p.Broker.Nodes[i]; state != running && (i != leaving || state != draining) {
 			all = append(all, fmt.Sprintf("node %d is %s", i, state))
 		}
 	}
