@@ -222,7 +222,10 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	cfg.Settings = history.Settings{Target: p.Target, Command: p.command(), Machine: machine()}
 	if o.watch != nil {
 		cfg.Settings.Command = "quoratectl chaos watch --target " + p.Target
-		cfg.Progress, cfg.Meanwhile = o.watch.progress, func(ctx context.Context) error { return o.watch.stopped(ctx, dir) }
+		cfg.Progress, cfg.Meanwhile = o.watch.progress, func(ctx context.Context) error {
+			o.watch.stopped(ctx, dir)
+			return nil
+		}
 	}
 	if o.Stop {
 		cfg.Enough = broken

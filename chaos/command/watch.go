@@ -25,7 +25,7 @@ const (
 // watch is a run without faults of its own, until somebody ends it.
 type watch struct {
 	asked   context.Context // ends when the program is to stop
-	print   func(format string, args ...any)
+	write   func(format string, args ...any)
 	classes []string // of Pauses, in the order in which they came
 	longest map[string]time.Duration
 }
@@ -43,7 +43,7 @@ func Watch(ctx context.Context, o Options) error {
 		return &Failure{ExitUsage, err}
 	}
 	p.Steps = []fault.Step{}
-	o.watch = &watch{asked: ctx, print: o.print, longest: map[string]time.Duration{}}
+	o.watch = &watch{asked: ctx, write: o.print, longest: map[string]time.Duration{}}
 	err = o.once(context.WithoutCancel(ctx), p)
 	if pauses := o.watch.text(); pauses != "" {
 		o.print("longest pauses:%s\n", pauses)
@@ -61,13 +61,13 @@ func Stop(dir string) error {
 }
 
 // stopped returns when the watch is to end.
-func (w *watch) stopped(ctx context.Context, dir string) error {
-	for wait.For(ctx, stopEvery) == nil {
-		if _, err := os.Stat(filepath.Join(dir, stopFile)); w.asked.Err() != nil || !errors.Is(err, os.ErrNotExist) {
-			break
-		}
+func (w *watch) stopped(ctx context.Context, dir string) {
+	there := func() bool {
+		_, err := os.Stat(filepath.Join(dir, stopFile))
+		return !errors.Is(err, os.ErrNotExist)
 	}
-	return nil
+	for wait.For(ctx, stopEvery) == nil && w.asked.Err() == nil && !there() {
+	}
 }
 
 // progress prints a line that people and scripts read: names and figures in turn, times in seconds.
@@ -80,7 +80,7 @@ func (w *watch) progress(p run.Progress) {
 		w.longest[x.Class] = max(w.longest[x.Class], x.Longest)
 		fmt.Fprintf(&line, ", %s %.3f", x.Class, x.Longest.Seconds())
 	}
-	w.print("at %.0f, confirmed %d%s\n", p.At.Seconds(), p.Confirmed, line.String())
+	w.write("at %.0f, confirmed %d%s\n", p.At.Seconds(), p.Confirmed, line.String())
 }
 
 // text names the longest pauses of the whole watch.

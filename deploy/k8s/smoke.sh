@@ -207,7 +207,7 @@ ready() {
   awk -v want="$1" -v old=" ${2:-} " '
     NF == 4 && $4 == "True" && !index(old, " " $2 " ") { n++ }
     { seen++ }
-    END { if (n != want || seen != want) { printf "%d of %d pods are ready\n", n, want; exit 1 } }' <<<"$now"
+    END { if (n != want || seen != want) { printf "of %d pods %d are new and ready, %d wanted\n", seen, n, want; exit 1 } }' <<<"$now"
 }
 
 # uids returns the UIDs of a pod, or of all.

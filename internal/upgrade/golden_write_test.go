@@ -71,8 +71,10 @@ func fill(ctx context.Context, t *testing.T, c *client.Client) {
 	must(c.PublishOne(ctx, client.Message{VHost: goldenShop, Exchange: "events", RoutingKey: "eu.created", Body: []byte("all properties"), Properties: client.Properties{
 		ContentType: "text/plain", ContentEncoding: "identity", DeliveryMode: 2, Priority: &priority, CorrelationID: "c-1", ReplyTo: "answers", Expiration: client.TTL(years),
 		MessageID: "m-1", Timestamp: time.Unix(1_700_000_000, 0), Type: "order", UserID: client.DefaultUser, AppID: "shop",
-		Headers: client.Table{"text": "ä", "bytes": []byte{0, 255}, "number": int64(-7), "real": 1.5, "yes": true, "none": nil, "at": time.Unix(1_700_000_001, 0),
-			"price": client.Decimal{Scale: 2, Value: 1999}, "list": []any{"a", int64(1)}, "table": client.Table{"in": "it"}, "CC": []any{"unbound"}},
+		Headers: client.Table{
+			"text": "ä", "bytes": []byte{0, 255}, "number": int64(-7), "real": 1.5, "yes": true, "none": nil, "at": time.Unix(1_700_000_001, 0),
+			"price": client.Decimal{Scale: 2, Value: 1999}, "list": []any{"a", int64(1)}, "table": client.Table{"in": "it"}, "CC": []any{"unbound"},
+		},
 	}}))
 	numbered(ctx, t, c)
 }
@@ -141,7 +143,7 @@ func count(ctx context.Context, t *testing.T, c *client.Client, queue string) ui
 	if err != nil || q.Stats == nil {
 		t.Fatalf("queue %s: %+v, %v", queue, q.Stats, err)
 	}
-	return uint64(q.Stats.Messages)
+	return q.Stats.Messages
 }
 
 // notKept are files without content that counts, which each start makes anew.
