@@ -289,9 +289,14 @@ grown() {
 # ended says whether the clients have.
 ended() { [[ $(k get pod smoke -o 'jsonpath={.status.phase}') =~ ^(Succeeded|Failed)$ ]]; }
 
+# available says whether all pods have been ready for as long as the StatefulSet asks for. Those that have not are
+# replaced by a rollout at once and together.
+available() { [[ $(k get statefulset quorate -o 'jsonpath={.status.availableReplicas}') == "$replicas" ]]; }
+
 # begin STEP begins a step: its pauses count from here on.
 begin() {
   step=$1
+  wait_for "$replicas pods that have been ready for a while" available
   mark=$(lines)
   began=$SECONDS
 }
