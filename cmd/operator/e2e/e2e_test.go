@@ -211,7 +211,7 @@ func (w *world) gone(o kube.Object) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%v, %+v", err, o)
+		return fmt.Errorf("%w, %+v", err, o)
 	})
 }
 
@@ -226,7 +226,7 @@ func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-var main = v1alpha1.ClusterReference{Name: "main"} //nolint:gochecknoglobals // a constant in all but name
+var main = v1alpha1.ClusterReference{Name: "main"}
 
 func newQueue(name string) *v1alpha1.QuorateQueue {
 	return &v1alpha1.QuorateQueue{ObjectMeta: named(name), Spec: v1alpha1.QuorateQueueSpec{Cluster: main}}
@@ -275,7 +275,7 @@ func TestMadeAndMended(t *testing.T) {
 	w.poll("the queue is back, bound, under its policy, and readable", func() error {
 		found, err := w.broker.GetQueue(ctx, client.QueueRef{Name: "orders"})
 		if err != nil || found.EffectiveArguments["x-max-length"] == nil {
-			return fmt.Errorf("%+v, %v", found, err)
+			return fmt.Errorf("%+v, %w", found, err)
 		}
 		for b, err := range w.broker.Bindings(ctx, "/") {
 			if err == nil && b.Source == "events" && b.Destination == "orders" {

@@ -30,7 +30,7 @@ const (
 func proposalOf(plan client.StartedOperation, now time.Time) *v1alpha1.RebalanceProposal {
 	sum := sha256.Sum256([]byte(strconv.FormatUint(plan.PlanTotal, 10) + "\n" + strings.Join(slices.Sorted(slices.Values(plan.Plan)), "\n")))
 	return &v1alpha1.RebalanceProposal{
-		Hash: hex.EncodeToString(sum[:])[:hashChars], Moves: int64(plan.PlanTotal), //nolint:gosec // far fewer than 2^63
+		Hash: hex.EncodeToString(sum[:])[:hashChars], Moves: int64(plan.PlanTotal),
 		Lines: plan.Plan[:min(len(plan.Plan), maxLines)], MadeAt: metav1.NewTime(now.Truncate(time.Second)),
 	}
 }

@@ -59,11 +59,11 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s: %+v", c.what, out)
 		}
 	}
-	q := &v1alpha1.QuorateQueue{ObjectMeta: meta("object"), Spec: v1alpha1.QuorateQueueSpec{Arguments: json(`{"x-max-lenght": 5, "own": 1}`)}}
+	q := &v1alpha1.QuorateQueue{ObjectMeta: meta("object"), Spec: v1alpha1.QuorateQueueSpec{Arguments: json(`{"x-max-legnth": 5, "own": 1}`)}}
 	if out, _ := spec.ReadQueue(q); out.Name != "object" {
 		t.Errorf("%+v: want the object's name", out)
 	}
-	if w := spec.WarnQueue(q); len(w) != 1 || !strings.Contains(w[0], "spec.arguments[x-max-lenght]") || !strings.Contains(w[0], "x-max-length?") {
+	if w := spec.WarnQueue(q); len(w) != 1 || !strings.Contains(w[0], "spec.arguments[x-max-legnth]") || !strings.Contains(w[0], "x-max-length?") {
 		t.Errorf("%q", w)
 	}
 }
@@ -105,7 +105,7 @@ func TestPolicies(t *testing.T) {
 	}{
 		{"nothing to object to", "^q", "", `{"max-length": 5}`, false, nil},
 		{"a pattern that does not compile", "(", "", `{"max-length": 5}`, false, []string{"spec.pattern: ("}},
-		{"a key with a typing error", "^q", "", `{"max-lenght": 5}`, false, []string{`spec.definition[max-lenght]: did you mean "max-length"?`}},
+		{"a key with a typing error", "^q", "", `{"max-legnth": 5}`, false, []string{`spec.definition[max-legnth]: did you mean "max-length"?`}},
 		{"a key that operators cannot set", "^q", "", `{"dead-letter-exchange": "x"}`, true, []string{"spec.definition[dead-letter-exchange]: operator policies"}},
 		{"a value out of range", "^q", "", `{"max-length": -1}`, false, []string{"spec.definition[max-length]: out of range"}},
 		{"an empty definition", "^q", "", `{}`, false, []string{"spec.definition: is empty"}},

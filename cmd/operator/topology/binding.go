@@ -23,19 +23,19 @@ func (bindings) object() kube.Object   { return &v1alpha1.QuorateBinding{} }
 func (bindings) list() kube.ObjectList { return &v1alpha1.QuorateBindingList{} }
 
 func (bindings) reference(o kube.Object) v1alpha1.ClusterReference {
-	return o.(*v1alpha1.QuorateBinding).Spec.Cluster
+	return as[*v1alpha1.QuorateBinding](o).Spec.Cluster
 }
 
 func (bindings) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &o.(*v1alpha1.QuorateBinding).Status.TopologyStatus
+	return &as[*v1alpha1.QuorateBinding](o).Status.TopologyStatus
 }
 
 func (bindings) removal(o kube.Object) removal {
-	return removalOf(o.(*v1alpha1.QuorateBinding).Spec.Deletion)
+	return removalOf(as[*v1alpha1.QuorateBinding](o).Spec.Deletion)
 }
 
 func (bindings) read(o kube.Object) (subject, field.ErrorList) {
-	b, faults := spec.ReadBinding(o.(*v1alpha1.QuorateBinding))
+	b, faults := spec.ReadBinding(as[*v1alpha1.QuorateBinding](o))
 	return binding{b}, faults
 }
 
@@ -77,7 +77,7 @@ func (b binding) compare(ctx context.Context, s *session) (bool, []table.Differe
 // apply binds. If the arguments have changed, the former binding goes once the new one is there, so that no message
 // goes astray in between. What was bound is recorded in the status, because only that shows which one to remove.
 func (b binding) apply(ctx context.Context, s *session) (created bool, err error) {
-	status := &s.object.(*v1alpha1.QuorateBinding).Status
+	status := &as[*v1alpha1.QuorateBinding](s.object).Status
 	err = s.call(ctx, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b.request()) })
 	if err != nil {
 		return false, err
@@ -88,7 +88,7 @@ func (b binding) apply(ctx context.Context, s *session) (created bool, err error
 			return false, err
 		}
 	}
-	status.Arguments = s.object.(*v1alpha1.QuorateBinding).Spec.Arguments.DeepCopy()
+	status.Arguments = as[*v1alpha1.QuorateBinding](s.object).Spec.Arguments.DeepCopy()
 	return false, nil
 }
 
@@ -113,7 +113,7 @@ func (b binding) request() client.Binding {
 
 // remove also removes the former binding of a change that was not completed.
 func (b binding) remove(ctx context.Context, s *session, _ removal) error {
-	if former := b.former(&s.object.(*v1alpha1.QuorateBinding).Status); former != nil {
+	if former := b.former(&as[*v1alpha1.QuorateBinding](s.object).Status); former != nil {
 		if err := former.unbind(ctx, s); err != nil {
 			return err
 		}

@@ -166,8 +166,11 @@ func TestQueueDifferences(t *testing.T) {
 			Type: "quorum", Durable: true, Arguments: table.FromClient(client.Table{"x-queue-type": "quorum", "x-max-length": int32(5)}),
 		}, ""},
 		{`{}`, inventory.Queue{Type: "quorum", Durable: true, Arguments: table.FromClient(client.Table{"x-queue-type": "quorum"})}, ""},
-		{`{"x-queue-type": "quorum"}`, inventory.Queue{Type: "classic", AutoDelete: true},
-			`type: wanted "quorum", found "classic"; durable: wanted true, found false; autoDelete: wanted false, found true`},
+		{
+			`{"x-queue-type": "quorum"}`,
+			inventory.Queue{Type: "classic", AutoDelete: true},
+			`type: wanted "quorum", found "classic"; durable: wanted true, found false; autoDelete: wanted false, found true`,
+		},
 		{`{"x-max-length": 5}`, inventory.Queue{Type: "quorum", Durable: true}, `arguments[x-max-length]: wanted 5, found absent`},
 		{`{"x-own": 1}`, inventory.Queue{Type: "quorum", Durable: true}, ""},
 	} {

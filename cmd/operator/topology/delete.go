@@ -67,7 +67,7 @@ func (r *reconciler) release(ctx context.Context, o kube.Object, why string) (ct
 	if why != "" {
 		r.event(o, corev1.EventTypeNormal, "Deleted", why)
 	}
-	before := o.DeepCopyObject().(kube.Object)
+	before := as[kube.Object](o.DeepCopyObject())
 	controllerutil.RemoveFinalizer(o, Finalizer)
 	return ctrl.Result{}, kube.IgnoreNotFound(r.kube.Patch(ctx, o, kube.MergeFrom(before)))
 }
@@ -75,7 +75,7 @@ func (r *reconciler) release(ctx context.Context, o kube.Object, why string) (ct
 // blocked says why the object cannot go yet, and how it can.
 func (r *reconciler) blocked(ctx context.Context, o kube.Object, x subject, err error) (ctrl.Result, error) {
 	status, now := r.kind.status(o), time.Now()
-	before := o.DeepCopyObject().(kube.Object)
+	before := as[kube.Object](o.DeepCopyObject())
 	reason, after := reasonInUse, patience(o.GetDeletionTimestamp().Time, now)
 	message := "the " + x.words() + " is in use, and goes as soon as it is not: " + err.Error() +
 		". To delete it at once, set spec.deletion to Always; to leave it in the broker, to Retain"

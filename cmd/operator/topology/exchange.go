@@ -23,16 +23,16 @@ func (exchanges) object() kube.Object   { return &v1alpha1.QuorateExchange{} }
 func (exchanges) list() kube.ObjectList { return &v1alpha1.QuorateExchangeList{} }
 
 func (exchanges) reference(o kube.Object) v1alpha1.ClusterReference {
-	return o.(*v1alpha1.QuorateExchange).Spec.Cluster
+	return as[*v1alpha1.QuorateExchange](o).Spec.Cluster
 }
 
 func (exchanges) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &o.(*v1alpha1.QuorateExchange).Status
+	return &as[*v1alpha1.QuorateExchange](o).Status
 }
 
 // removal takes a missing value for the default, as that of queues does.
 func (exchanges) removal(o kube.Object) removal {
-	switch o.(*v1alpha1.QuorateExchange).Spec.Deletion {
+	switch as[*v1alpha1.QuorateExchange](o).Spec.Deletion {
 	case v1alpha1.ExchangeDeletionAlways:
 		return always
 	case v1alpha1.ExchangeDeletionRetain:
@@ -43,7 +43,7 @@ func (exchanges) removal(o kube.Object) removal {
 }
 
 func (exchanges) read(o kube.Object) (subject, field.ErrorList) {
-	x, faults := spec.ReadExchange(o.(*v1alpha1.QuorateExchange))
+	x, faults := spec.ReadExchange(as[*v1alpha1.QuorateExchange](o))
 	return exchange{x}, faults
 }
 

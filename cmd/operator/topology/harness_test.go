@@ -50,9 +50,9 @@ func (w *world) Of(context.Context, *v1alpha1.QuorateCluster) (*client.Client, e
 	return w.watched, nil
 }
 
-func newWorld(t *testing.T, nodes int) *world {
+func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, nodes: clienttest.Start(t, nodes), kinds: map[string]*reconciler{}, events: events.NewFakeRecorder(4096)}
+	w := &world{t: t, nodes: clienttest.Start(t, 1), kinds: map[string]*reconciler{}, events: events.NewFakeRecorder(4096)}
 	w.broker = w.nodes.Client()
 	count := func(ctx context.Context, method string, q, r any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 		if strings.Contains(method, "quorate.broker") {
@@ -101,7 +101,7 @@ func inShop(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.Now()}
 }
 
-var main = v1alpha1.ClusterReference{Name: "main"} //nolint:gochecknoglobals // a constant in all but name
+var main = v1alpha1.ClusterReference{Name: "main"}
 
 func (w *world) create(o kube.Object) {
 	w.t.Helper()
@@ -127,7 +127,7 @@ func look[T kube.Object](w *world, kind string, o T) (T, time.Duration) {
 		var none T
 		return none, out.RequeueAfter
 	}
-	return after.(T), out.RequeueAfter
+	return as[T](after), out.RequeueAfter
 }
 
 // wants checks the reason of a condition, and parts of its message.

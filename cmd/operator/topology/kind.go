@@ -94,3 +94,9 @@ func gone(err error) error {
 	}
 	return err
 }
+
+// as returns an object as what it is known to be: each kind is handed its own objects alone, and a copy has the type of
+// the original.
+func as[T any](o any) T {
+	return o.(T) //nolint:errcheck // anything else is a fault of this package, which must be loud
+}

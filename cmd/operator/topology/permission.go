@@ -23,19 +23,19 @@ func (permissions) object() kube.Object   { return &v1alpha1.QuoratePermission{}
 func (permissions) list() kube.ObjectList { return &v1alpha1.QuoratePermissionList{} }
 
 func (permissions) reference(o kube.Object) v1alpha1.ClusterReference {
-	return o.(*v1alpha1.QuoratePermission).Spec.Cluster
+	return as[*v1alpha1.QuoratePermission](o).Spec.Cluster
 }
 
 func (permissions) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &o.(*v1alpha1.QuoratePermission).Status
+	return &as[*v1alpha1.QuoratePermission](o).Status
 }
 
 func (permissions) removal(o kube.Object) removal {
-	return removalOf(o.(*v1alpha1.QuoratePermission).Spec.Deletion)
+	return removalOf(as[*v1alpha1.QuoratePermission](o).Spec.Deletion)
 }
 
 func (permissions) read(o kube.Object) (subject, field.ErrorList) {
-	p, faults := spec.ReadPermission(o.(*v1alpha1.QuoratePermission))
+	p, faults := spec.ReadPermission(as[*v1alpha1.QuoratePermission](o))
 	return permission{p}, faults
 }
 

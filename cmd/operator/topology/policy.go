@@ -22,19 +22,19 @@ func (policies) object() kube.Object   { return &v1alpha1.QuoratePolicy{} }
 func (policies) list() kube.ObjectList { return &v1alpha1.QuoratePolicyList{} }
 
 func (policies) reference(o kube.Object) v1alpha1.ClusterReference {
-	return o.(*v1alpha1.QuoratePolicy).Spec.Cluster
+	return as[*v1alpha1.QuoratePolicy](o).Spec.Cluster
 }
 
 func (policies) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &o.(*v1alpha1.QuoratePolicy).Status
+	return &as[*v1alpha1.QuoratePolicy](o).Status
 }
 
 func (policies) removal(o kube.Object) removal {
-	return removalOf(o.(*v1alpha1.QuoratePolicy).Spec.Deletion)
+	return removalOf(as[*v1alpha1.QuoratePolicy](o).Spec.Deletion)
 }
 
 func (policies) read(o kube.Object) (subject, field.ErrorList) {
-	p, faults := spec.ReadPolicy(o.(*v1alpha1.QuoratePolicy))
+	p, faults := spec.ReadPolicy(as[*v1alpha1.QuoratePolicy](o))
 	return policy{p}, faults
 }
 

@@ -23,16 +23,16 @@ func (queues) object() kube.Object   { return &v1alpha1.QuorateQueue{} }
 func (queues) list() kube.ObjectList { return &v1alpha1.QuorateQueueList{} }
 
 func (queues) reference(o kube.Object) v1alpha1.ClusterReference {
-	return o.(*v1alpha1.QuorateQueue).Spec.Cluster
+	return as[*v1alpha1.QuorateQueue](o).Spec.Cluster
 }
 
 func (queues) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &o.(*v1alpha1.QuorateQueue).Status.TopologyStatus
+	return &as[*v1alpha1.QuorateQueue](o).Status.TopologyStatus
 }
 
 // removal takes a missing value for the default, as objects have it that no API server has completed.
 func (queues) removal(o kube.Object) removal {
-	switch o.(*v1alpha1.QuorateQueue).Spec.Deletion {
+	switch as[*v1alpha1.QuorateQueue](o).Spec.Deletion {
 	case v1alpha1.QueueDeletionAlways:
 		return always
 	case v1alpha1.QueueDeletionRetain:
@@ -43,7 +43,7 @@ func (queues) removal(o kube.Object) removal {
 }
 
 func (queues) read(o kube.Object) (subject, field.ErrorList) {
-	q, faults := spec.ReadQueue(o.(*v1alpha1.QuorateQueue))
+	q, faults := spec.ReadQueue(as[*v1alpha1.QuorateQueue](o))
 	return queue{q}, faults
 }
 
@@ -67,7 +67,7 @@ func (q queue) compare(ctx context.Context, s *session) (bool, []table.Differenc
 	if err != nil || !ok {
 		return false, nil, err
 	}
-	if status := &s.object.(*v1alpha1.QuorateQueue).Status; found.Leader != "" {
+	if status := &as[*v1alpha1.QuorateQueue](s.object).Status; found.Leader != "" {
 		status.Leader, status.Members = found.Leader, slices.Clone(found.Members)
 	}
 	return true, q.differences(found), nil

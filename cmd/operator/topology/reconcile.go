@@ -60,7 +60,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, ignoreConflict(err)
 		}
 	}
-	before := o.DeepCopyObject().(kube.Object)
+	before := as[kube.Object](o.DeepCopyObject())
 	v := r.keep(ctx, o)
 	v.put(r.kind.status(o), o.GetGeneration())
 	return ctrl.Result{RequeueAfter: v.after}, r.write(ctx, before, o)

@@ -26,7 +26,7 @@ func newQueue(name, arguments string) *v1alpha1.QuorateQueue {
 // A queue is made, made again if somebody deletes it, and shown with each field if it is another one; nothing is
 // deleted without the specification saying so.
 func TestQueue(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	q := newQueue("orders", `{"x-max-length": 5}`)
 	w.create(q)
@@ -88,7 +88,7 @@ func TestQueue(t *testing.T) {
 
 // The three ways to deal with a queue that has messages when its object is deleted.
 func TestQueueDeletion(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	for deletion, stays := range map[v1alpha1.QueueDeletion]bool{v1alpha1.QueueDeletionAlways: false, v1alpha1.QueueDeletionRetain: true} {
 		q := newQueue(strings.ToLower(string(deletion)), `{}`)
@@ -124,7 +124,7 @@ func TestQueueDeletion(t *testing.T) {
 
 // Of two objects for one queue the older owns it. When that goes, nothing is deleted, and the younger takes over.
 func TestTwoObjectsForOneQueue(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	old, young := newQueue("a-younger-name", `{}`), newQueue("b", `{"x-max-length": 5}`)
 	old.Spec.Name, young.Spec.Name = "shared", "shared"
@@ -157,7 +157,7 @@ func TestTwoObjectsForOneQueue(t *testing.T) {
 
 // Exchanges, bindings and policies are made, mended and removed.
 func TestRouting(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	x := &v1alpha1.QuorateExchange{ObjectMeta: inShop("events"), Spec: v1alpha1.QuorateExchangeSpec{Cluster: main, Type: "topic"}}
 	b := &v1alpha1.QuorateBinding{ObjectMeta: inShop("bound"), Spec: v1alpha1.QuorateBindingSpec{Cluster: main, Source: "events", Destination: "q", RoutingKey: "a.#"}}
@@ -255,7 +255,7 @@ func (w *world) login(user, password string) bool {
 // A user gets a password that the operator makes, or the one of a Secret; a change of it is followed, tags and rights are
 // put back.
 func TestUser(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	five := int64(5)
 	u := &v1alpha1.QuorateUser{ObjectMeta: inShop("app"), Spec: v1alpha1.QuorateUserSpec{Cluster: main, Tags: []string{"monitoring"}, Limits: &v1alpha1.UserLimits{MaxQueues: &five}}}
@@ -335,7 +335,7 @@ func TestUser(t *testing.T) {
 
 // The operator does not take over the user as whom it logs in, nor a Secret that it did not make.
 func TestUserIsRefused(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	own := &v1alpha1.QuorateUser{ObjectMeta: inShop("guest"), Spec: v1alpha1.QuorateUserSpec{Cluster: main}}
 	w.create(own)
 	own, _ = look(w, "user", own)
@@ -357,7 +357,7 @@ func TestUserIsRefused(t *testing.T) {
 
 // What is wrong with the cluster is said, and no object waits for a cluster that is gone.
 func TestWithoutCluster(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	lost := newQueue("lost", `{}`)
 	lost.Spec.Cluster.Name = "other"
@@ -398,7 +398,7 @@ func TestWithoutCluster(t *testing.T) {
 
 // While no node answers, the objects of the cluster wait and say so, and cost no time of others; then they go on.
 func TestClusterDown(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	q := newQueue("q", `{}`)
 	w.create(q)
 	q, _ = look(w, "queue", q)
@@ -442,7 +442,7 @@ func TestThousand(t *testing.T) {
 		t.Skip("declares a thousand queues")
 	}
 	const n = 1000
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	all := make([]*v1alpha1.QuorateQueue, n)
 	for i := range all {
 		all[i] = newQueue(fmt.Sprintf("q-%04d", i), `{}`)
@@ -476,7 +476,7 @@ func TestThousand(t *testing.T) {
 // An operator that is killed after the call to the broker and before the status, or between the finalizer and the call,
 // goes on rightly.
 func TestKilledHalfWay(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t)
 	ctx := t.Context()
 	made := newQueue("made", `{}`) // the broker has it, the status does not say so
 	_, err := w.broker.DeclareQueue(ctx, client.Queue{Name: "made"})
@@ -498,7 +498,7 @@ func TestKilledHalfWay(t *testing.T) {
 	w.create(u)
 	s := &session{object: u, kube: w.kube, secrets: w.kube, inventory: inventory.New(nil)}
 	x, _ := users{}.read(u)
-	if _, _, err := x.(user).password(ctx, s, u); err != nil {
+	if _, _, err := as[user](x).password(ctx, s, u); err != nil {
 		t.Fatal(err)
 	}
 	u, _ = look(w, "user", u)

@@ -130,7 +130,7 @@ func onlyDeleted() predicate.Predicate {
 func (r *reconciler) clusterChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*v1alpha1.QuorateCluster), e.ObjectNew.(*v1alpha1.QuorateCluster)
+			was, is := as[*v1alpha1.QuorateCluster](e.ObjectOld), as[*v1alpha1.QuorateCluster](e.ObjectNew)
 			began := !serves(was) && serves(is)
 			if began {
 				r.clusters.of(is).inventory.Breaker.Reset()
@@ -161,7 +161,7 @@ func addIndexes(ctx context.Context, i kube.FieldIndexer, k kind) error {
 	}
 	if _, is := k.(users); is {
 		errs = append(errs, i.IndexField(ctx, k.object(), indexSecret, func(o kube.Object) []string {
-			name, _ := SecretOf(o.(*v1alpha1.QuorateUser))
+			name, _ := SecretOf(as[*v1alpha1.QuorateUser](o))
 			return []string{name}
 		}))
 	}

@@ -35,19 +35,19 @@ func (users) object() kube.Object   { return &v1alpha1.QuorateUser{} }
 func (users) list() kube.ObjectList { return &v1alpha1.QuorateUserList{} }
 
 func (users) reference(o kube.Object) v1alpha1.ClusterReference {
-	return o.(*v1alpha1.QuorateUser).Spec.Cluster
+	return as[*v1alpha1.QuorateUser](o).Spec.Cluster
 }
 
 func (users) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &o.(*v1alpha1.QuorateUser).Status.TopologyStatus
+	return &as[*v1alpha1.QuorateUser](o).Status.TopologyStatus
 }
 
 func (users) removal(o kube.Object) removal {
-	return removalOf(o.(*v1alpha1.QuorateUser).Spec.Deletion)
+	return removalOf(as[*v1alpha1.QuorateUser](o).Spec.Deletion)
 }
 
 func (users) read(o kube.Object) (subject, field.ErrorList) {
-	u, faults := spec.ReadUser(o.(*v1alpha1.QuorateUser))
+	u, faults := spec.ReadUser(as[*v1alpha1.QuorateUser](o))
 	return user{u}, faults
 }
 
@@ -80,7 +80,7 @@ func (u user) compare(ctx context.Context, s *session) (bool, []table.Difference
 		return false, nil, err
 	}
 	out := u.differences(found)
-	o := s.object.(*v1alpha1.QuorateUser)
+	o := as[*v1alpha1.QuorateUser](s.object)
 	name, _ := SecretOf(o)
 	var m metav1.PartialObjectMetadata
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -121,8 +121,13 @@ type limit struct {
 // limitsOf lists the limits in a fixed order.
 func limitsOf(l client.UserLimits) []limit {
 	return []limit{
-		{"maxConnections", l.MaxConnections}, {"maxChannels", l.MaxChannels}, {"maxConsumers", l.MaxConsumers},
-		{"maxMessageRate", l.MaxMessageRate}, {"maxByteRate", l.MaxByteRate}, {"maxQueues", l.MaxQueues}, {"maxStoredBytes", l.MaxStoredBytes},
+		{"maxConnections", l.MaxConnections},
+		{"maxChannels", l.MaxChannels},
+		{"maxConsumers", l.MaxConsumers},
+		{"maxMessageRate", l.MaxMessageRate},
+		{"maxByteRate", l.MaxByteRate},
+		{"maxQueues", l.MaxQueues},
+		{"maxStoredBytes", l.MaxStoredBytes},
 	}
 }
 
@@ -156,7 +161,7 @@ func (u user) apply(ctx context.Context, s *session) (created bool, err error) {
 	if err := u.notOwn(ctx, s); err != nil {
 		return false, err
 	}
-	o := s.object.(*v1alpha1.QuorateUser)
+	o := as[*v1alpha1.QuorateUser](s.object)
 	secret, password, err := u.password(ctx, s, o)
 	if err != nil {
 		return false, err

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -82,7 +81,7 @@ func checkSample(t *testing.T, o runtime.Object) error {
 		warnings, err = permissions().ValidateCreate(t.Context(), o)
 	}
 	if len(warnings) > 0 {
-		t.Errorf("%s: %q", o.(kube.Object).GetName(), warnings)
+		t.Errorf("%T: %q", o, warnings)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func queue(arguments string) *v1alpha1.QuorateQueue {
 // Faults are refused as the API server refuses those that it finds itself; what is only without effect is a warning.
 func TestQueues(t *testing.T) {
 	v, ctx := queues(), t.Context()
-	good, bad, odd := queue(`{"x-max-length": 5}`), queue(`{"x-max-length": -5}`), queue(`{"x-max-lenght": 5}`)
+	good, bad, odd := queue(`{"x-max-length": 5}`), queue(`{"x-max-length": -5}`), queue(`{"x-max-legnth": 5}`)
 	if w, err := v.ValidateCreate(ctx, good); len(w) > 0 || err != nil {
 		t.Errorf("%v, %v", w, err)
 	}
