@@ -44,7 +44,8 @@ type Authority struct {
 
 // Request describes a certificate.
 type Request struct {
-	CommonName          string // for people; cut to 64 bytes
+	CommonName          string   // for people; cut to 64 bytes
+	Organizations       []string // of the subject, which Kubernetes takes for groups of users
 	URIs                []*url.URL
 	DNSNames            []string
 	IPs                 []net.IP
@@ -106,6 +107,7 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 		return Pair{}, err
 	}
 	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, r.Usages
+	template.Subject.Organization = r.Organizations
 	template.URIs, template.DNSNames, template.IPAddresses = r.URIs, r.DNSNames, r.IPs
 	key, err := newKey()
 	if err != nil {
