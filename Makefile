@@ -152,6 +152,37 @@ $(BIN)/axe-%.min.js:
 	mv $(BIN)/npm/package/axe.min.js $@
 	rm -rf $(BIN)/npm
 
+# Kubernetes for tests, from source; the API server knows its version from the linker. Without root nothing is installed.
+KUBE         := k8s.io/kubernetes
+KUBE_VERSION  = $(shell awk '{ for (i = 1; i < NF; i++) if ($$i == "$(KUBE)") print $$(i + 1) }' tools/kube/go.mod)
+KUBE_LDFLAGS  = -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) \
+  -X k8s.io/component-base/version.gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) \
+  -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION:v%=%)))
+
+.PHONY: e2e-k8s
+e2e-k8s: build kube nft ## the deployment on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
+	cd deploy/k8s/e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m -v $(TESTFLAGS) $(ARGS) ./...
+
+.PHONY: kube
+kube: $(BIN)/kubelet $(BIN)/coredns ## etcd, the programs of Kubernetes and CoreDNS, for tests; minutes when they are first built
+
+$(BIN)/kubelet: tools/kube/go.mod tools/kube/go.sum
+	@mkdir -p $(BIN)
+	cd tools/kube && $(GO) build -ldflags '$(KUBE_LDFLAGS)' -o $(BIN)/etcd go.etcd.io/etcd/server/v3
+	cd tools/kube && $(GO) build -ldflags '$(KUBE_LDFLAGS)' -o $(BIN)/ $(addprefix $(KUBE)/cmd/,kube-apiserver kube-controller-manager \
+	  kube-proxy kube-scheduler kubectl kubelet)
+	@touch $@
+
+$(BIN)/coredns: deploy/k8s/e2e/coredns/main.go deploy/k8s/e2e/coredns/go.mod deploy/k8s/e2e/coredns/go.sum
+	@mkdir -p $(BIN)
+	cd deploy/k8s/e2e/coredns && $(GO) build -ldflags '-s -w' -o $@ .
+
+# By which kube-proxy leads services to pods.
+.PHONY: nft
+nft:
+	@command -v nft >/dev/null || apt-get install -q -y --no-install-recommends nftables || \
+	  { apt-get update -q && apt-get install -q -y --no-install-recommends nftables; }
+
 .PHONY: race
 race: ## short tests with the race detector, of packages with more than one goroutine
 	GORACE='atexit_sleep_ms=100 '$$GORACE $(GO) test -race -short -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) \
@@ -162,6 +193,7 @@ lint: deadcode shellcheck $(BIN)/golangci-lint ## golangci-lint with .golangci.y
 	$(BIN)/golangci-lint run ./...
 	cd deploy/k8s/test && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd cmd/operator && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+	cd deploy/k8s/e2e && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd bench && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd examples/amqp && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
