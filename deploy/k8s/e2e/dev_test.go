@@ -41,7 +41,9 @@ func devOverlay(t *testing.T) {
 	d.eachServes()
 	t.Logf("FIGURE idle resident memory of each node: %s", d.memory())
 	d.asDocumented()
-	l := newLoad(ctx, t, d.dial(d.serviceAddress()+":7070"))
+	c := d.dial(d.serviceAddress() + ":7070")
+	defer c.Close()
+	l := newLoad(ctx, t, c)
 	for _, r := range []struct {
 		name string
 		do   func()
@@ -51,6 +53,7 @@ func devOverlay(t *testing.T) {
 		{"deletion of a pod", func() { d.delete("quorate-0") }},
 		{"deletion of all pods", func() { d.delete("-l", selector) }},
 	} {
+		d.available()
 		begin := time.Now()
 		pause := l.during(r.do)
 		t.Logf("FIGURE %s: %v, longest time without a confirm %v", r.name, time.Since(begin).Round(10*time.Millisecond), pause.Round(time.Millisecond))
@@ -129,6 +132,13 @@ func (d *deployment) kubectl(args ...string) string {
 func (d *deployment) rolledOut() {
 	d.t.Helper()
 	d.kubectl("rollout", "status", "statefulset/quorate", "--timeout=5m")
+}
+
+// available waits until all pods have been ready for minReadySeconds. A rollout that begins earlier replaces them all
+// at once, since Kubernetes 1.37: it takes pods that are not available for broken ones.
+func (d *deployment) available() {
+	d.t.Helper()
+	d.kubectl("wait", "--for=jsonpath={.status.availableReplicas}=3", "statefulset/quorate", "--timeout=5m")
 }
 
 // pods returns the nodes' pods.
@@ -217,7 +227,6 @@ func (d *deployment) dial(addresses ...string) *client.Client {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.t.Cleanup(c.Close)
 	return c
 }
 
@@ -227,6 +236,7 @@ func (d *deployment) eachServes() {
 	for i := range replicas {
 		ip := d.kubectl("get", "pod", fmt.Sprintf("quorate-%d", i), "-o", "jsonpath={.status.podIP}")
 		c := d.dial(ip + ":7070")
+		defer c.Close()
 		queue, body := fmt.Sprintf("at-%d", i), "to "+ip
 		if _, err := c.DeclareQueue(d.ctx, client.Queue{Name: queue}); err != nil {
 			d.t.Fatal(err)
