@@ -74,7 +74,7 @@ func (s *Images) Put(name string, image Image) error {
 	return nil
 }
 
-// unpack copies a file with its mode, and tells a hash what is in it.
+// unpack copies a file with its mode, and feeds it to a hash.
 func unpack(from, to string, hash io.Writer) (int64, error) {
 	in, err := os.Open(from)
 	if err != nil {

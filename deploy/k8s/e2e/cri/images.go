@@ -12,7 +12,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageService tells the kubelet about images, which are all there from the start.
+// imageService lists images to the kubelet, which are all there from the start.
 type imageService struct {
 	cri.UnimplementedImageServiceServer
 	images *Images

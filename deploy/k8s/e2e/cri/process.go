@@ -151,7 +151,7 @@ func execute(ctx context.Context, ns namespaces, pid int, r root, p program, arg
 	return codeOf(c.Wait())
 }
 
-// codeOf tells a process that ended with a code, which is no error, from one that could not be waited for.
+// codeOf distinguishes a process that ended with a code, which is no error, from one that could not be waited for.
 func codeOf(err error) (int, error) {
 	var exit *exec.ExitError
 	switch {

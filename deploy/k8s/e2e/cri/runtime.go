@@ -113,7 +113,7 @@ func newID() string {
 	return hex.EncodeToString(b)
 }
 
-// selected tells whether labels have all that a filter asks for.
+// selected reports whether labels have all that a filter asks for.
 func selected(labels, filter map[string]string) bool {
 	for k, v := range filter {
 		if labels[k] != v {

@@ -36,7 +36,7 @@ func (s *sandbox) state() cri.PodSandboxState {
 	return cri.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// onHost tells whether the pod uses the host's network.
+// onHost reports whether the pod uses the host's network.
 func onHost(c *cri.PodSandboxConfig) bool {
 	return c.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == cri.NamespaceMode_NODE
 }

@@ -70,7 +70,7 @@ func (k *Cluster) startDNS() error {
     }
     cache 30
 }
-`, dnsService, clusterDomain, kubeconfig)
+`, controlPlaneAddress, clusterDomain, kubeconfig)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/quorate/quorate/deploy/k8s/e2e/storage"
 )
 
-// Addresses of a cluster, which exist only in the namespaces of its test.
+// Addresses of a cluster, which exist only in the namespaces of its test. Those of the control plane and of the DNS
+// service are in cluster.yaml too.
 const (
 	podRange   = "10.79.0.0/16"
 	dnsService = "10.96.0.10"

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// insideEnv tells the process inside of the namespaces that it is.
+// insideEnv marks the process inside of the namespaces.
 const insideEnv = "QUORATE_TEST_INSIDE"
 
 // Inside runs a test in network, mount and process namespaces of its own: it starts the test's program

@@ -41,7 +41,7 @@ func directories() error {
 // leads to pods.
 func hostNetwork(ctx context.Context, nodes int) error {
 	commands := [][]string{{"link", "set", "lo", "up"}}
-	addresses := []netip.Addr{controlPlaneAddress, netip.MustParseAddr(dnsService)}
+	addresses := []netip.Addr{controlPlaneAddress}
 	for i := range nodes {
 		addresses = append(addresses, nodeAddress(i))
 	}
