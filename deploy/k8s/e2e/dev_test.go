@@ -72,8 +72,8 @@ type deployment struct {
 // root is the repository's.
 const root = "../../.."
 
-// deploy starts a cluster and applies the overlay, unchanged.
-func deploy(ctx context.Context, t *testing.T) *deployment {
+// start starts a cluster of three nodes that has the broker's image.
+func start(ctx context.Context, t *testing.T) *kube.Cluster {
 	t.Helper()
 	bin, err := filepath.Abs(filepath.Join(root, "bin"))
 	if err != nil {
@@ -89,13 +89,20 @@ func deploy(ctx context.Context, t *testing.T) *deployment {
 	}
 	t.Cleanup(c.Stop)
 	t.Logf("FIGURE a cluster of three nodes is ready: %v", time.Since(begin).Round(10*time.Millisecond))
-	d := &deployment{t: t, ctx: ctx, cluster: c}
+	return c
+}
+
+// deploy starts a cluster and applies the overlay, unchanged.
+func deploy(ctx context.Context, t *testing.T) *deployment {
+	t.Helper()
+	d := &deployment{t: t, ctx: ctx, cluster: start(ctx, t)}
 	t.Cleanup(d.explain)
-	if d.client, err = c.Client(); err != nil {
+	var err error
+	if d.client, err = d.cluster.Client(); err != nil {
 		t.Fatal(err)
 	}
 	d.kubectl("create", "namespace", namespace)
-	begin = time.Now()
+	begin := time.Now()
 	d.kubectl("apply", "-k", filepath.Join(root, "deploy/k8s/overlays/dev"))
 	d.rolledOut()
 	t.Logf("FIGURE applied and rolled out: %v", time.Since(begin).Round(10*time.Millisecond))
