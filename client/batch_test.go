@@ -121,6 +121,7 @@ func TestFitting(t *testing.T) {
 		{[]int{maxJoinedBytes * 9, 1}, 9, 1},
 		{[]int{1, maxJoinedBytes, 1}, 9, 1},
 		{[]int{1, maxJoinedBytes - 100, 1}, 9, 3},
+		{[]int{0}, 9, 1},
 		{[]int{maxJoinedBytes - 10, 9, 1}, 9, 1},
 	} {
 		if got := fitting(of(c.sizes...), c.most); got != c.want {

@@ -172,7 +172,7 @@ func (p *Publisher) signal() {
 	wait.Wake(p.wake)
 }
 
-// Flush waits until all messages so far are answered.
+// Flush waits until all messages so far are answered; the done of some may still be about to be called.
 func (p *Publisher) Flush(ctx context.Context) error {
 	p.mu.Lock()
 	upTo := p.next

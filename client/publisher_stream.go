@@ -128,7 +128,10 @@ func (p *Publisher) send(cancel func(), s publishStream, together *atomic.Uint32
 // fitting returns how many of the next messages go out in one request, at most most. A batch stays well below the size
 // from which a node counts the bytes of a request, so that a message that has to wait does not keep others waiting.
 func fitting(next []*brokerv1.PublishRequest, most int) int {
-	n, size := 1, len(next[0].GetMessage().GetBody())
+	if most < 2 || len(next) < 2 {
+		return 1
+	}
+	n, size := 1, proto.Size(next[0])
 	for ; n < min(most, len(next)) && size < maxJoinedBytes; n++ {
 		if size += proto.Size(next[n]); size > maxJoinedBytes {
 			break

@@ -105,6 +105,29 @@ func TestDrainedTakesNothing(t *testing.T) {
 	poll(t, "b leads", func() error { return leader.host.Member(q).Group().TransferLeadership(testContext(t), "b") })
 }
 
+// A node whose disk is low hands its leaders to a member that takes them, past one that is drained.
+func TestHandOverPastDrained(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	if err := n.nodes["b"].unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	from := n.leader(q)
+	to := n.nodes["a"]
+	if from == to {
+		to = n.nodes["c"]
+	}
+	poll(t, "the one that is not drained leads", func() error {
+		from.unloader.HandOver(testContext(t))
+		if led := to.leadsGroups(); !slices.Contains(led, q.String()) {
+			return fmt.Errorf("it leads %v", led)
+		}
+		return nil
+	})
+}
+
 // A node drains while a member joins its queue, and one that leads is taken out: its
 // leadership goes, and the change is finished by the next leader.
 func TestDrainWithinChange(t *testing.T) {

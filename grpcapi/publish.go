@@ -96,6 +96,7 @@ type publishStream struct {
 	mu       sync.Mutex
 	results  []broker.Result
 	inFlight int  // accepted and not yet in results
+	unsent   int  // accepted, and the result is not sent
 	ending   bool // no more messages are accepted
 	batches  bool // the caller reads results in batches
 
@@ -128,29 +129,36 @@ func (p *publishStream) readAll() error {
 	ctx := p.stream.Context()
 	room := keptOf(ctx)
 	var frame publishFrame
-	defer frame.release()
 	for {
 		if err := p.awaitRoom(ctx); err != nil {
 			return err
 		}
-		frame.release()
-		if err := p.stream.RecvMsg(&frame); err != nil {
+		if err := p.stream.RecvMsg(&frame); err != nil { // what was too slow may still be read into the frame
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return err
 		}
-		if opened, err := p.accept(&frame); err != nil {
+		goesOn, err := p.publishAll(ctx, &frame, room)
+		frame.release()
+		if err != nil || !goesOn {
 			return err
-		} else if opened {
-			continue
-		}
-		for i := range frame.count() {
-			if goesOn, err := p.publish(ctx, &frame, i, room); err != nil || !goesOn {
-				return err
-			}
 		}
 	}
+}
+
+// publishAll publishes the messages of a request. goesOn is false when the stream takes no more messages.
+func (p *publishStream) publishAll(ctx context.Context, frame *publishFrame, room *kept) (goesOn bool, err error) {
+	opened, err := p.accept(frame)
+	if err != nil || opened {
+		return true, err
+	}
+	for i := range frame.count() {
+		if goesOn, err = p.publish(ctx, frame, i, room); err != nil || !goesOn {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // publish publishes a message of a request. goesOn is false when the stream takes no more messages.
@@ -178,9 +186,7 @@ func (p *publishStream) publish(ctx context.Context, frame *publishFrame, i int,
 			return false, err
 		}
 	}
-	if i == frame.count()-1 {
-		room.letGo()
-	}
+	room.letGo() // a request of several messages has none
 	refused := p.enter(ctx, m.VHost)
 	if !p.take() {
 		return false, nil
@@ -245,6 +251,7 @@ func (p *publishStream) take() bool {
 	defer p.mu.Unlock()
 	if !p.ending {
 		p.inFlight++
+		p.unsent++
 	}
 	return !p.ending
 }
@@ -272,8 +279,12 @@ func (p *publishStream) accept(req *publishFrame) (opened bool, err error) {
 		p.mu.Unlock()
 		wait.Wake(p.news)
 	}
-	if n := req.count(); n > maxBatch {
+	if n := req.count() + req.further; n > maxBatch {
 		return false, invalid("stream", "more", strconv.Itoa(n-1)+" messages", fmt.Sprintf("want at most %d in a request", maxBatch))
+	}
+	if len(req.more) > 0 && req.bytes > windowBytes { // it has room, which its messages must not keep while they wait in turn
+		return false, invalid("stream", "more", strconv.Itoa(req.bytes)+" bytes",
+			fmt.Sprintf("want at most %d bytes in a request of several messages; send large ones alone", windowBytes))
 	}
 	for i := range req.more {
 		if m := &req.more[i]; !m.there || m.other {
@@ -321,7 +332,7 @@ func (p *publishStream) acceptSequence(n uint64) error {
 func (p *publishStream) awaitRoom(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		full := p.inFlight >= p.s.cfg.PublishWindow
+		full := p.unsent >= p.s.cfg.PublishWindow
 		p.mu.Unlock()
 		if !full {
 			return nil
@@ -348,6 +359,13 @@ func (p *publishStream) result(r broker.Result) {
 	p.results = append(p.results, r)
 	p.mu.Unlock()
 	wait.Wake(p.news)
+}
+
+// sent makes room for as many messages as results were sent.
+func (p *publishStream) sent(results int) {
+	p.mu.Lock()
+	p.unsent -= results
+	p.mu.Unlock()
 	wait.Wake(p.room)
 }
 
@@ -368,6 +386,7 @@ func (p *publishStream) write() (end error) {
 			return err
 		}
 		if len(batch) > 0 {
+			p.sent(len(batch))
 			clear(batch)
 			continue
 		}

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/mem"
@@ -21,7 +22,9 @@ var errUTF8 = errors.New("a text is not valid UTF-8")
 // else that is done with a small message. What it has refers to the request's bytes, until release.
 type publishFrame struct {
 	numbered               // the request's own
-	more     []numbered    // of the field more
+	more     []numbered    // of the field more, at most maxBatch
+	further  int           // messages of that field that are too many
+	bytes    int           // of the request
 	producer []byte        // nil: none
 	batches  bool          // the caller reads results in batches
 	data     mem.Buffer    // nil: none
@@ -34,6 +37,7 @@ type numbered struct {
 	sequence uint64
 	message  []byte
 	there    bool // it has a message, perhaps an empty one
+	merged   bool // message is a copy, of a field that came more than once
 	other    bool // it has fields that only a request has
 }
 
@@ -43,10 +47,14 @@ type propertiesBox struct {
 	used bool
 }
 
-// read takes a request over. It keeps data until release.
+// read takes a request over. It keeps data until release, unless it fails.
 func (f *publishFrame) read(data mem.BufferSlice) error {
-	f.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
-	return f.parse(f.data.ReadOnlyData())
+	f.data, f.bytes = data.MaterializeToBuffer(mem.DefaultBufferPool()), data.Len()
+	err := f.parse(f.data.ReadOnlyData())
+	if err != nil {
+		f.release()
+	}
+	return err
 }
 
 // release frees the request's bytes.
@@ -55,7 +63,7 @@ func (f *publishFrame) release() {
 		f.data.Free()
 	}
 	clear(f.more)
-	f.numbered, f.more, f.producer, f.batches, f.data = numbered{}, f.more[:0], nil, false, nil
+	f.numbered, f.more, f.further, f.producer, f.batches, f.data, f.bytes = numbered{}, f.more[:0], 0, nil, false, nil, 0
 }
 
 // parse finds the messages of a request.
@@ -67,6 +75,8 @@ func (f *publishFrame) parse(b []byte) error {
 			f.producer = v.bytes
 		case number == 4 && v.kind == protowire.VarintType:
 			f.batches = v.number != 0
+		case number == 5 && v.kind == protowire.BytesType && len(f.more) == maxBatch:
+			f.further++ // not kept: two bytes may be a message
 		case number == 5 && v.kind == protowire.BytesType:
 			var n numbered
 			err := fields(v.bytes, func(number protowire.Number, v fieldValue) error {
@@ -85,8 +95,10 @@ func (n *numbered) set(number protowire.Number, v fieldValue) bool {
 	switch {
 	case number == 1 && v.kind == protowire.VarintType:
 		n.sequence = v.number
+	case number == 2 && v.kind == protowire.BytesType && n.merged:
+		n.message = append(n.message, v.bytes...)
 	case number == 2 && v.kind == protowire.BytesType && n.there:
-		n.message = append(n.message[:len(n.message):len(n.message)], v.bytes...) // protobuf merges them
+		n.message, n.merged = slices.Concat(n.message, v.bytes), true // as protobuf merges messages
 	case number == 2 && v.kind == protowire.BytesType:
 		n.message, n.there = v.bytes, true
 	default:

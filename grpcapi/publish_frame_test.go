@@ -134,6 +134,32 @@ func TestPublishFrameForgets(t *testing.T) {
 	}
 }
 
+// A message in a hundred thousand pieces is put together in time that grows with its size alone, and an endless list of
+// messages takes no memory.
+func TestPublishFrameHostile(t *testing.T) {
+	mandatory := []byte{2<<3 | 2, 2, 6 << 3, 1}
+	pieces := bytes.Repeat(mandatory, 100_000)
+	var f publishFrame
+	got, err := decodedByHand(&f, pieces)
+	if err != nil || !got.messages[0].Mandatory {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if n := testing.AllocsPerRun(3, func() { _, _ = decodedByHand(&f, pieces) }); n > 200 {
+		t.Errorf("%v allocations for %d pieces", n, len(pieces)/len(mandatory))
+	}
+	empty := bytes.Repeat([]byte{5<<3 | 2, 0}, 1_000_000)
+	if err := f.read(mem.BufferSlice{mem.SliceBuffer(empty)}); err != nil {
+		t.Fatal(err)
+	}
+	if f.count()+f.further != 1_000_001 || cap(f.more) > 2*maxBatch {
+		t.Errorf("%d messages, %d more, room for %d", f.count(), f.further, cap(f.more))
+	}
+	f.release()
+	if f.count() != 1 || f.further != 0 || f.bytes != 0 {
+		t.Errorf("after its release it has %d messages and %d more, %d bytes", f.count(), f.further, f.bytes)
+	}
+}
+
 func TestPublishFrameUnreadable(t *testing.T) {
 	bad := map[string][]byte{
 		"cut off":           encode(t, publishRequests()[3])[:9],

@@ -40,6 +40,8 @@ func (u *Unloader) Draining() bool { return u.draining.Load() }
 // setDraining notes whether this node drains, and refuses leadership meanwhile: another node that drains too may have
 // found before that this one stays. It returns whether the node drained before.
 func (u *Unloader) setDraining(draining bool) bool {
+	u.drain.Lock()
+	defer u.drain.Unlock()
 	u.cfg.Transport.TakeOver(!draining)
 	return u.draining.Swap(draining)
 }
@@ -87,6 +89,11 @@ func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
 // Close. report is called with the groups that were moved, and which one holds the drain up.
 func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) error {
 	u.setDraining(true)
+	return u.moveAll(ctx, report)
+}
+
+// moveAll is Drain of a node that drains already. It fails when the drain is undone.
+func (u *Unloader) moveAll(ctx context.Context, report func(operation.Progress)) error {
 	most := 0
 	for round, taken := 0, time.Now(); ; round++ {
 		led := u.ledGroups()
@@ -241,7 +248,7 @@ func (u *Unloader) StartDrain(ctx context.Context, n id.NodeID, limit time.Durat
 				ctx, cancel = context.WithTimeout(ctx, limit)
 				defer cancel()
 			}
-			return u.Drain(ctx, report)
+			return u.moveAll(ctx, report)
 		})
 		if errors.Is(err, operation.ErrBusy) && op.Kind == kindDrain {
 			return op, nil

@@ -78,7 +78,7 @@ func (u *Unloader) HandOver(ctx context.Context) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, evacuateTimeout)
 		defer cancel()
-		err := g.transfer(ctx, takers[int(moved.Load())%len(takers)])
+		err := g.transfer(ctx, takers[u.turn.Add(1)%uint64(len(takers))])
 		if err == nil {
 			moved.Add(1)
 			return nil

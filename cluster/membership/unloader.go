@@ -3,6 +3,7 @@ package membership
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
@@ -36,8 +37,10 @@ type UnloaderConfig struct {
 // its disk is low. All methods may be called concurrently.
 type Unloader struct {
 	cfg      UnloaderConfig
+	drain    sync.Mutex // guards changes of draining, and of what the transport takes over
 	draining atomic.Bool
-	stopping atomic.Bool // the drain is not undone any more
+	stopping atomic.Bool   // the drain is not undone any more
+	turn     atomic.Uint64 // counts tries to hand a leader over: one that a member refuses goes to the next one
 }
 
 // NewUnloader returns one.

@@ -181,6 +181,7 @@ func testBadPublishStream(t *testing.T, p peer) {
 		r.More = more
 		return r
 	}
+	large := &brokerv1.PublishRequest{Sequence: 2, Message: &brokerv1.Message{RoutingKey: "q", Body: make([]byte, 70_000)}}
 	many := func(n int) (all []*brokerv1.PublishRequest) {
 		for i := range n {
 			all = append(all, good(uint64(i+2)))
@@ -206,6 +207,8 @@ func testBadPublishStream(t *testing.T, p peer) {
 		{[]*brokerv1.PublishRequest{with(good(1), with(good(2), good(3)))}, 0, "more: want a sequence and a message in each"},
 		{[]*brokerv1.PublishRequest{with(&brokerv1.PublishRequest{}, good(2))}, 0, "message: is not set"},
 		{[]*brokerv1.PublishRequest{with(good(1), many(256)...)}, 0, "more = 256 messages: want at most 256 in a request"},
+		{[]*brokerv1.PublishRequest{with(good(1), many(1000)...)}, 0, "more = 1000 messages: want at most 256 in a request"},
+		{[]*brokerv1.PublishRequest{with(good(1), large)}, 0, "bytes: want at most 65536 bytes in a request of several messages"},
 	}
 	for _, row := range rows {
 		results, err := publishRequests(t, p, row.reqs...)

@@ -3,7 +3,11 @@ package testcluster_test
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -105,5 +109,56 @@ func TestPublishBatches(t *testing.T) {
 		if left, err := p.Get(testContext(t), &brokerv1.GetRequest{Queue: queue}); err != nil || left.GetDelivery() != nil {
 			t.Errorf("the queue still has %v, %v", left, err)
 		}
+	}
+}
+
+// A node keeps a bounded number of results for a client that does not read them, also of messages that no queue has to
+// decide about; when the client reads, the stream goes on.
+func TestResultsNobodyReads(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a node")
+	}
+	c := testcluster.Start(t, 1)
+	p := dial(t, c.Addrs()[0])
+	stream, err := p.Publish(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages = 300_000 // their results are far more than what the windows of both sides hold
+	var sent atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		for i := range messages {
+			m := &brokerv1.PublishRequest{Sequence: uint64(i + 1), Message: &brokerv1.Message{RoutingKey: "nix", Mandatory: true}}
+			if err := stream.Send(m); err != nil {
+				done <- err
+				return
+			}
+			sent.Add(1)
+		}
+		done <- stream.CloseSend()
+	}()
+	// Each look takes a call's time. The sender stands still when it has not moved in many of them.
+	for last, still := int64(0), 0; still < 200; {
+		if _, err := p.Get(testContext(t), &brokerv1.GetRequest{Queue: "nix"}); status.Code(err) != codes.NotFound {
+			t.Fatal(err)
+		}
+		if n := sent.Load(); n != last || n == 0 {
+			last, still = n, 0
+			continue
+		}
+		still++
+	}
+	if n := sent.Load(); n == messages {
+		t.Fatal("the node took all messages while nobody read a result")
+	}
+	for i := range messages {
+		if r, err := stream.Recv(); err != nil || r.GetSequence() != uint64(i+1) {
+			t.Fatalf("result %d: %v, %v", i+1, r, err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
