@@ -133,6 +133,9 @@ func (d *directory) removed() error {
 
 func (d *directory) Close() error { return syncDirectory(d.path) }
 
+// Abandon leaves the objects: without a manifest they are no backup.
+func (d *directory) Abandon() error { return d.Close() }
+
 // syncDirectory makes the names of a directory durable.
 func syncDirectory(path string) error {
 	d, err := os.Open(path)

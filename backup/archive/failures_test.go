@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"io"
@@ -150,6 +151,52 @@ func TestS3Fails(t *testing.T) {
 			t.Error("it is not noticed")
 		}
 	})
+}
+
+// TestAbandonTar: nothing is left of a tar file that is not completed, and the next try may have its name.
+func TestAbandonTar(t *testing.T) {
+	l := Location{Name: filepath.Join(t.TempDir(), "b.tar")}
+	s, err := l.Create(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(s, nil, Manifest{}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Definitions(t.Context(), []byte("{}")), w.Abandon()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(l.Name)); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	one(t, l, nil, "", time.Now())
+	if err := verify(t.Context(), l, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTarIsFull: a tar file whose manifest cannot be written gets no name.
+func TestTarIsFull(t *testing.T) {
+	l := Location{Name: filepath.Join(t.TempDir(), "b.tar")}
+	s, err := createTar(l.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWriter(s, nil, Manifest{}, time.Now())
+	if err := errors.Join(err, w.Definitions(t.Context(), []byte("{}")), s.file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s.file, err = os.OpenFile("/dev/full", os.O_WRONLY, 0); err != nil {
+		t.Skip("the system has no /dev/full")
+	}
+	s.w = tar.NewWriter(s.file)
+	if _, err := w.Close(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(l.Name)); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
 }
 
 // TestPlaceIsFull: a place that takes no more ends the backup, and nothing counts as complete.

@@ -61,10 +61,40 @@ func half(t *testing.T, l Location) {
 	if err := errors.Join(err, w.Definitions(t.Context(), []byte("{}"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, tar := s.(*tarFile); !tar { // Abandon names it
+	if _, tar := s.(*tarFile); !tar { // Abandon removes it: this one is of a program that was killed
 		if err := w.Abandon(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestTarWithoutManifest: a tar file under its final name that lacks a manifest is incomplete, as older releases left
+// it, and goes once it is stale. One with other content is no backup.
+func TestTarWithoutManifest(t *testing.T) {
+	parent, written := Location{Name: t.TempDir()}, time.Now().Truncate(time.Second)
+	for name, object := range map[string]string{"left.tar": definitionsName, "sealed.tar": definitionsName + encryptedSuffix, "other.tar": "notes.txt"} {
+		s, err := below(parent, name).Create(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(s.Put(t.Context(), object, []byte("{}")), s.Close(), os.Chtimes(filepath.Join(parent.Name, name), written, written))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := []string{"left.tar incomplete", "sealed.tar incomplete"}
+	same(t, "before", there(t, parent, nil), all...)
+	got, err := prune(t, parent, nil, 1, false, written.Add(StaleAfter))
+	if err != nil || len(got) > 0 {
+		t.Errorf("%v is removed though it is new, %v", got, err)
+	}
+	got, err = prune(t, parent, nil, 1, false, written.Add(StaleAfter+1))
+	if err != nil {
+		t.Error(err)
+	}
+	same(t, "removed", got, "left.tar", "sealed.tar")
+	if _, err := os.Stat(filepath.Join(parent.Name, "other.tar")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -118,3 +118,6 @@ func (b *bucket) remove(ctx context.Context, name string) error {
 func (b *bucket) removed() error { return nil }
 
 func (b *bucket) Close() error { return nil }
+
+// Abandon leaves the objects: without a manifest they are no backup.
+func (b *bucket) Abandon() error { return nil }

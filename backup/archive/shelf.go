@@ -134,7 +134,7 @@ func (l Location) look(ctx context.Context, k *Keys) (*Found, error) {
 		return f, r.Close()
 	}
 	defer func() { _ = s.Close() }() // it was only read
-	if x, ok := s.(shelf); ok && errors.Is(err, ErrNoObject) {
+	if x, ok := s.(lister); ok && errors.Is(err, ErrNoObject) {
 		return f.incomplete(ctx, x, err)
 	}
 	f.Err = err
@@ -142,7 +142,7 @@ func (l Location) look(ctx context.Context, k *Keys) (*Found, error) {
 }
 
 // incomplete looks for objects of a backup without a manifest; nil: there are none.
-func (f *Found) incomplete(ctx context.Context, x shelf, missing error) (*Found, error) {
+func (f *Found) incomplete(ctx context.Context, x lister, missing error) (*Found, error) {
 	isOurs := regexp.MustCompile(ours).MatchString
 	for o, err := range x.list(ctx) {
 		switch {
@@ -212,10 +212,15 @@ func isManifest(name string) bool {
 	return name == manifestName || name == manifestName+encryptedSuffix
 }
 
-// shelf is a Store of which objects can be listed and removed. Only one goroutine uses it.
-type shelf interface {
+// lister is a Store of which objects can be listed. Only one goroutine uses it.
+type lister interface {
 	// list yields all objects, in no order. After an error it ends.
 	list(ctx context.Context) iter.Seq2[listed, error]
+}
+
+// shelf is a Store of which objects can also be removed one by one.
+type shelf interface {
+	lister
 	// remove removes an object; one that is not there is no error.
 	remove(ctx context.Context, name string) error
 	// removed ends the use of the store after objects were removed.

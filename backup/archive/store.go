@@ -19,6 +19,8 @@ type Store interface {
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// Close ends the use of the store; of one that was created, nothing is complete before.
 	Close() error
+	// Abandon ends the use of a store whose backup is not completed: nothing in it looks like a backup.
+	Abandon() error
 }
 
 // ErrNoObject says that a store lacks an object.

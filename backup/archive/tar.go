@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -78,12 +79,15 @@ func (t *tarFile) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return io.NopCloser(io.NewSectionReader(t.file, x.offset, x.size)), nil
 }
 
-// Close gives a file that was written its name, with what was put into it: without a manifest it is no backup.
+// Close gives a file that was written its name. One that cannot be completed is removed.
 func (t *tarFile) Close() error {
 	if t.w == nil {
 		return t.file.Close()
 	}
-	err := errors.Join(t.w.Close(), t.file.Sync(), t.file.Close())
+	if err := errors.Join(t.w.Close(), t.file.Sync()); err != nil {
+		return errors.Join(fmt.Errorf("archive: %w", err), t.Abandon())
+	}
+	err := t.file.Close()
 	if err == nil {
 		err = os.Rename(t.path+temporarySuffix, t.path)
 	}
@@ -91,4 +95,32 @@ func (t *tarFile) Close() error {
 		return fmt.Errorf("archive: %w", err)
 	}
 	return syncDirectory(filepath.Dir(t.path))
+}
+
+// Abandon removes a file that was written, which does not have its final name yet.
+func (t *tarFile) Abandon() error {
+	err := t.file.Close()
+	if t.w != nil {
+		err = errors.Join(err, os.Remove(t.path+temporarySuffix))
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return nil
+}
+
+// list yields the objects with the time of the file.
+func (t *tarFile) list(context.Context) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		info, err := t.file.Stat()
+		if err != nil {
+			yield(listed{}, fmt.Errorf("archive: %w", err))
+			return
+		}
+		for name := range t.at {
+			if !yield(listed{name, info.ModTime()}, nil) {
+				return
+			}
+		}
+	}
 }

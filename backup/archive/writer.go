@@ -124,20 +124,24 @@ func (c *Copy) End() error {
 	return nil
 }
 
-// Close writes the manifest, with which the backup is complete, and closes the store.
+// Close writes the manifest, with which the backup is complete, and closes the store. After an error the backup is
+// abandoned.
 func (w *Writer) Close(ctx context.Context, now time.Time) (Manifest, error) {
 	w.manifest.Ended = now.UTC()
 	b, err := json.MarshalIndent(&w.manifest, "", "  ")
 	if err != nil {
-		return w.manifest, errors.Join(fmt.Errorf("archive: %w", err), w.store.Close())
+		return w.manifest, errors.Join(fmt.Errorf("archive: %w", err), w.store.Abandon())
 	}
 	sum := object(manifestName, b)
 	_, err = w.put(ctx, manifestSum, fmt.Appendf(nil, "%s  %s\n", sum.SHA256, manifestName))
 	if err == nil {
 		_, err = w.put(ctx, manifestName, b)
 	}
-	return w.manifest, errors.Join(err, w.store.Close())
+	if err != nil {
+		return w.manifest, errors.Join(err, w.store.Abandon())
+	}
+	return w.manifest, w.store.Close()
 }
 
-// Abandon closes the store of a backup that is not completed.
-func (w *Writer) Abandon() error { return w.store.Close() }
+// Abandon ends a backup that is not completed. What is left of it, if anything, is incomplete.
+func (w *Writer) Abandon() error { return w.store.Abandon() }

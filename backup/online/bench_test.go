@@ -22,6 +22,8 @@ func (nowhere) Get(context.Context, string) (io.ReadCloser, error) { return nil,
 
 func (nowhere) Close() error { return nil }
 
+func (nowhere) Abandon() error { return nil }
+
 // BenchmarkCreate copies a queue of 200,000 messages of 1 KB, while a publisher sends messages of this size to another
 // queue one after another. calm-p99-ms and p99-ms are its confirms before and during the copies.
 func BenchmarkCreate(b *testing.B) {

@@ -40,7 +40,7 @@ type Create struct {
 func (c *Create) Run(ctx context.Context) (archive.Manifest, error) {
 	w, err := archive.NewWriter(c.Store, c.Keys, c.Plan, time.Now())
 	if err != nil {
-		return archive.Manifest{}, errors.Join(err, c.Store.Close())
+		return archive.Manifest{}, errors.Join(err, c.Store.Abandon())
 	}
 	if err := c.copyAll(ctx, w); err != nil {
 		return archive.Manifest{}, errors.Join(err, w.Abandon())
