@@ -43,9 +43,10 @@ func (o *Operator) PlanReplacement(ctx context.Context, n id.NodeID) (Replacemen
 		return Replacement{}, fmt.Errorf("cluster: node %q is not registered in the cluster", n)
 	}
 	p := Replacement{Node: n, Vacant: r.Vacant, epoch: r.Epoch}
-	k, knocks := o.cfg.Judge.Of(n, time.Now())
+	now := time.Now()
+	k, knocks := o.cfg.Judge.Of(n, now)
 	p.Waits = knocks && k.Fresh
-	if _, up := o.cfg.Transport.Connected(n); (up || n == o.cfg.Node) && !r.Vacant {
+	if _, up := o.cfg.Transport.Connected(n); (up || n == o.cfg.Node || o.cfg.Judge.Returned(n, now)) && !r.Vacant {
 		return p, fmt.Errorf("cluster: node %q runs with the data directory that the cluster knows it by: nothing of it is lost", n)
 	}
 	if r.Vacant {

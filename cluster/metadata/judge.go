@@ -60,10 +60,29 @@ func (j *Judge) note(p transport.Peer, reason, why string, now time.Time) (first
 
 // Of returns the knock of a peer that is refused now.
 func (j *Judge) Of(n id.NodeID, now time.Time) (Knock, bool) {
+	last, knocked := j.lately(n, now)
+	return last, knocked && !j.taken(n, last)
+}
+
+// Returned reports whether a peer was refused lately, and is registered by now with the store that it came with. It
+// runs, although this node may not be connected to it yet.
+func (j *Judge) Returned(n id.NodeID, now time.Time) bool {
+	last, knocked := j.lately(n, now)
+	return knocked && j.taken(n, last)
+}
+
+// lately returns the last knock of a peer, and whether it is recent.
+func (j *Judge) lately(n id.NodeID, now time.Time) (Knock, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	last, known := j.last[n]
 	return last, known && now.Sub(last.at) <= knockAge
+}
+
+// taken reports whether the cluster knows a peer by now with the store that it knocked with: another node has let it in.
+func (j *Judge) taken(n id.NodeID, last Knock) bool {
+	r, registered := j.view().Node(n)
+	return registered && r.Store != "" && r.Store == last.store
 }
 
 // Why peers are refused, in metrics.
@@ -79,8 +98,8 @@ func (j *Judge) Refused() map[string]int {
 	now := time.Now()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, last := range j.last {
-		if now.Sub(last.at) <= knockAge {
+	for n, last := range j.last {
+		if now.Sub(last.at) <= knockAge && !j.taken(n, last) {
 			by[last.reason]++
 		}
 	}
