@@ -127,9 +127,9 @@ func (t *turn) ask(ctx context.Context, q Question) (Answer, error) {
 		return t.mayTakeDown(ctx, node)
 	case MayReplace:
 		plan, err := t.broker.client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node, DryRun: true})
-		return answerOf(plan, err)
-	case MayForget:
-		plan, err := t.broker.client.ForgetNode(ctx, client.ForgetNodeRequest{Node: node, Replace: true, DryRun: true})
+		return replaceable(plan, err)
+	case MayForget: // the plan of ForgetNode does not say what is lost
+		plan, err := t.broker.client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node, DryRun: true})
 		return answerOf(plan, err)
 	case MayRemove:
 		beside, err := t.Pool.Beside(ctx, t.q, node)
@@ -169,6 +169,29 @@ func answerOf(plan client.StartedOperation, err error) (Answer, error) {
 		}
 	}
 	return Answer(someOf(against)), nil
+}
+
+// Words of the plan of a replacement, see package broker/operators.
+const (
+	wordsVacant = "was given up already"
+	wordsWaits  = "waits with an empty data directory"
+)
+
+// replaceable reads the plan of a replacement, which also says what the node came with.
+func replaceable(plan client.StartedOperation, err error) (Answer, error) {
+	against, err := answerOf(plan, err)
+	if err != nil || against != "" {
+		return against, err
+	}
+	for _, line := range plan.Plan {
+		switch {
+		case strings.Contains(line, wordsVacant):
+			return vacant, nil
+		case strings.Contains(line, wordsWaits):
+			return "", nil
+		}
+	}
+	return otherData, nil
 }
 
 // mayTakeDown is `quoratectl upgrade check NODE`, without what that node itself is reproached with.

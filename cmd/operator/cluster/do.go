@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +31,7 @@ func (t *turn) do(ctx context.Context, step Step) error {
 		return t.patchSet(ctx, step.Replicas)
 	case TakePod:
 		return t.evict(ctx, step.Node)
-	case GrowClaim, GiveUpClaim, DeleteClaim, MarkLeaving:
+	case GrowClaim, GiveUpClaim, UnmarkClaim, DeleteClaim, MarkLeaving:
 		return t.doClaim(ctx, step)
 	case RemoveNode, CancelRemoval, Undrain, ForgetNode, ReplaceNode:
 		return t.doBroker(ctx, step)
@@ -87,6 +88,9 @@ func (t *turn) doClaim(ctx context.Context, step Step) error {
 	}
 	switch step.Do {
 	case DeleteClaim:
+		if c.Annotations[givenUp] == "" {
+			return apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), c.Name, errors.New("it is not marked as given up any more"))
+		}
 		return t.Client.Delete(ctx, &c, kube.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion})
 	case GrowClaim:
 		before := c.DeepCopy()
@@ -96,6 +100,10 @@ func (t *turn) doClaim(ctx context.Context, step Step) error {
 		return t.Client.Patch(ctx, &c, kube.MergeFrom(before))
 	case MarkLeaving:
 		return t.annotate(ctx, &c, leaving)
+	case UnmarkClaim:
+		before := c.DeepCopy()
+		delete(c.Annotations, givenUp)
+		return t.Client.Patch(ctx, &c, kube.MergeFrom(before))
 	default:
 		return t.annotate(ctx, &c, givenUp)
 	}

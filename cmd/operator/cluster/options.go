@@ -8,7 +8,7 @@ func options() controller.Options { return controller.Options{MaxConcurrentRecon
 // String names an action in CamelCase, as reasons of events are written.
 func (a Action) String() string {
 	names := [...]string{
-		"Nothing", "Wait", "Ask", "CreateSet", "ChangeSet", "OrphanSet", "SetReplicas", "TakePod", "GrowClaim", "GiveUpClaim", "DeleteClaim",
+		"Nothing", "Wait", "Ask", "CreateSet", "ChangeSet", "OrphanSet", "SetReplicas", "TakePod", "GrowClaim", "GiveUpClaim", "UnmarkClaim", "DeleteClaim",
 		"MarkLeaving", "RemoveNode", "CancelRemoval", "Undrain", "ForgetNode", "ReplaceNode",
 	}
 	if a < 0 || int(a) >= len(names) {

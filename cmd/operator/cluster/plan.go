@@ -27,6 +27,8 @@ const (
 	GrowClaim
 	// GiveUpClaim marks the claim of a node that the cluster has forgotten.
 	GiveUpClaim
+	// UnmarkClaim takes the mark of GiveUpClaim off the claim of a node that the cluster counts on.
+	UnmarkClaim
 	// DeleteClaim deletes a claim that was given up.
 	DeleteClaim
 	// MarkLeaving notes on a claim that its node is about to be removed.
@@ -141,7 +143,8 @@ func (p *planner) mend() (Step, bool) {
 }
 
 // reach stops everything else while the broker cannot be asked: nothing is safe then. But where no node serves, nothing
-// is worse after a restart, and a template that was never right is corrected.
+// is worse after a restart, and a template that was never right is corrected. Nodes that somebody took from the
+// StatefulSet come back, because they may be missing for a majority: what is too much leaves later, in good order.
 func (p *planner) reach() (Step, bool) {
 	if p.Broker != nil {
 		return Step{}, false
@@ -150,6 +153,10 @@ func (p *planner) reach() (Step, bool) {
 		if pod.Ready || pod.Going {
 			return wait("the broker cannot be asked: %s", p.Unasked)
 		}
+	}
+	if top := max(p.highestPod(), p.highestClaim()); top >= p.Set.Replicas {
+		return Step{Do: SetReplicas, Replicas: top + 1, Why: fmt.Sprintf(
+			"going from %d to %d nodes: none serves, and there are volumes of more", p.Set.Replicas, top+1)}, true
 	}
 	if p.Set.Template != p.Template && !p.Paused {
 		return p.changeSet()

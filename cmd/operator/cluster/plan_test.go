@@ -66,21 +66,46 @@ func TestPlan(t *testing.T) {
 		"claims not kept":         {3, func(s *Seen) { s.Claims[3] = Claim{GivenUp: true} }, DeleteClaim, 3, 0, ""},
 		"a claim of nobody":       {3, func(s *Seen) { s.Claims[3] = Claim{} }, Nothing, 0, 0, v1alpha1.ConditionVolumesLeft + "/Retained"},
 		"a node without pod":      {3, func(s *Seen) { s.Broker.Nodes[3] = "down" }, Ask, 3, 0, ""},
-		"its volume is there":     {3, func(s *Seen) { s.Broker.Nodes[3], s.Claims[3] = "down", Claim{} }, SetReplicas, 0, 4, ""},
-		"new template":            {3, func(s *Seen) { s.Template = "u" }, ChangeSet, 0, 0, ""},
-		"new, paused":             {3, func(s *Seen) { s.Template, s.Paused = "u", true }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/Paused"},
-		"roll: ask":               {3, outdate, Ask, 2, 0, ""},
-		"roll: take":              {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "" }, TakePod, 2, 0, ""},
-		"roll: not safe":          {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "no" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/NotSafe"},
-		"roll: one starts":        {3, func(s *Seen) { outdate(s); s.Pods[1] = Pod{Current: true} }, Wait, 0, 0, ""},
-		"roll: one unready":       {3, func(s *Seen) { outdate(s); s.Pods[0] = Pod{}; s.Answers[Question{MayTakeDown, 0}] = "" }, TakePod, 0, 0, ""},
-		"roll: cannot start":      {3, func(s *Seen) { outdate(s); s.Pods[0], s.Pods[1] = Pod{Broken: true}, Pod{Broken: true} }, TakePod, 1, 0, ""},
-		"none serves":             {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
-		"lost: ask":               {3, func(s *Seen) { s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
-		"lost: replace":           {3, func(s *Seen) { s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, "" }, ReplaceNode, 1, 0, ""},
-		"lost: by hand":           {3, func(s *Seen) { s.Broker.Nodes[1], s.ReplaceByHand = refused, true }, Nothing, 0, 0, v1alpha1.ConditionReplaceBlocked + "/Manual"},
-		"lost: with messages":     {3, func(s *Seen) { s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, "LOST: q" }, Nothing, 0, 0, v1alpha1.ConditionReplaceBlocked + "/Refused"},
-		"larger":                  {3, func(s *Seen) { s.SizeBytes = 20 }, GrowClaim, 0, 0, ""},
+		"without pod, busy":       {3, func(s *Seen) { s.Broker.Nodes[3], s.Broker.Busy = "down", "forget-node" }, Wait, 0, 0, ""},
+		"without pod, lossy":      {3, func(s *Seen) { s.Broker.Nodes[3], s.Answers[Question{MayForget, 3}] = "down", "LOST: q" }, Nothing, 0, 0, v1alpha1.ConditionScaleDownBlocked + "/Refused"},
+		"without pod, free":       {3, func(s *Seen) { s.Broker.Nodes[3], s.Answers[Question{MayForget, 3}] = "down", "" }, ForgetNode, 3, 0, ""},
+		"wanted, without pod":     {3, func(s *Seen) { s.Wanted, s.Broker.Nodes[3] = 4, "down" }, SetReplicas, 0, 4, ""},
+		"wanted, claim marked":    {3, func(s *Seen) { s.Wanted, s.Broker.Nodes[3], s.Claims[3] = 4, "down", Claim{GivenUp: true} }, SetReplicas, 0, 4, ""},
+		"marked, and running":     {3, func(s *Seen) { s.Claims[1] = Claim{SizeBytes: 10, GivenUp: true} }, UnmarkClaim, 1, 0, ""},
+		"scaled by hand":          {3, func(s *Seen) { s.Set.Replicas, s.Broker, s.Pods = 1, nil, map[int]Pod{0: {Current: true}} }, SetReplicas, 0, 3, ""},
+		"by hand, pods are going": {3, func(s *Seen) {
+			s.Set.Replicas, s.Broker, s.Pods = 1, nil, map[int]Pod{0: {Current: true}, 1: {Going: true}}
+		}, Wait, 0, 0, ""},
+		"its volume is there": {3, func(s *Seen) { s.Broker.Nodes[3], s.Claims[3] = "down", Claim{} }, SetReplicas, 0, 4, ""},
+		"new template":        {3, func(s *Seen) { s.Template = "u" }, ChangeSet, 0, 0, ""},
+		"new, paused":         {3, func(s *Seen) { s.Template, s.Paused = "u", true }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/Paused"},
+		"roll: ask":           {3, outdate, Ask, 2, 0, ""},
+		"roll: take":          {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "" }, TakePod, 2, 0, ""},
+		"roll: not safe":      {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "no" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/NotSafe"},
+		"roll: one starts":    {3, func(s *Seen) { outdate(s); s.Pods[1] = Pod{Current: true} }, Wait, 0, 0, ""},
+		"roll: one unready":   {3, func(s *Seen) { outdate(s); s.Pods[0] = Pod{}; s.Answers[Question{MayTakeDown, 0}] = "" }, TakePod, 0, 0, ""},
+		"roll: cannot start":  {3, func(s *Seen) { outdate(s); s.Pods[0], s.Pods[1] = Pod{Broken: true}, Pod{Broken: true} }, TakePod, 1, 0, ""},
+		"none serves":         {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
+		"lost: ask":           {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
+		"lost: replace": {3, func(s *Seen) {
+			s.Pods[1] = Pod{Current: true}
+			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, ""
+		}, ReplaceNode, 1, 0, ""},
+		"lost: by hand": {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1], s.ReplaceByHand = refused, true }, Wait, 0, 0, v1alpha1.ConditionReplaceBlocked + "/Manual"},
+		"lost: with messages": {3, func(s *Seen) {
+			s.Pods[1] = Pod{Current: true}
+			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, "LOST: q"
+		}, Wait, 0, 0, v1alpha1.ConditionReplaceBlocked + "/Refused"},
+		"lost: given up before": {3, func(s *Seen) {
+			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, vacant
+			s.Pods[1] = Pod{Current: true}
+		}, Wait, 0, 0, ""},
+		"another volume": {3, func(s *Seen) {
+			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, otherData
+			s.Pods[1] = Pod{Current: true}
+		}, Wait, 0, 0, v1alpha1.ConditionReplaceBlocked + "/OtherData"},
+		"a view that is behind": {3, func(s *Seen) { s.Broker.Nodes[1] = refused }, Nothing, 0, 0, ""},
+		"larger":                {3, func(s *Seen) { s.SizeBytes = 20 }, GrowClaim, 0, 0, ""},
 		"larger: all are": {3, func(s *Seen) {
 			s.SizeBytes = 20
 			s.Claims = map[int]Claim{0: {SizeBytes: 20}, 1: {SizeBytes: 20}, 2: {SizeBytes: 20}}
@@ -88,6 +113,14 @@ func TestPlan(t *testing.T) {
 		"larger: cannot": {3, func(s *Seen) {
 			s.SizeBytes, s.Claims[1] = 20, Claim{SizeBytes: 10}
 			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}
+		}, OrphanSet, 0, 0, v1alpha1.ConditionStorageBlocked + "/NotExpandable"},
+		"larger: cannot, the set is made": {3, func(s *Seen) {
+			s.SizeBytes, s.Set.SizeBytes, s.Claims[1] = 20, 20, Claim{SizeBytes: 10}
+			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}
+		}, Nothing, 0, 0, v1alpha1.ConditionStorageBlocked + "/NotExpandable"},
+		"larger: cannot, a claim goes": {3, func(s *Seen) {
+			s.SizeBytes, s.Claims[1], s.Claims[2] = 20, Claim{SizeBytes: 10}, Claim{SizeBytes: 10, Going: true}
+			s.Claims[0] = Claim{SizeBytes: 20}
 		}, Nothing, 0, 0, v1alpha1.ConditionStorageBlocked + "/NotExpandable"},
 	} {
 		s := settled(x.n)

@@ -99,12 +99,20 @@ const (
 	MayRemove
 	// MayReplace: what speaks against giving up what the node had stored?
 	MayReplace
-	// MayForget: what speaks against forgetting the node, which has no pod?
+	// MayForget: what would be lost with the node, which has no pod?
 	MayForget
 )
 
 // Answer is the broker's; it is "" if nothing speaks against it.
 type Answer string
+
+// Answers about MayReplace where giving up what the node had stored is not what helps.
+const (
+	// vacant: it was given up already.
+	vacant Answer = "what it had stored was given up already"
+	// otherData: the node that is refused does not wait with an empty data directory.
+	otherData Answer = "it does not wait with an empty data directory"
+)
 
 // running is the state of a node that serves clients.
 const running = "running"

@@ -9,10 +9,12 @@ import (
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
 
-// replace lets a node in that came with an empty volume, if nothing is lost by giving up what it had stored.
+// replace lets a node in that came with an empty volume, if nothing is lost by giving up what it had stored. One that
+// comes with other data is left alone: to give up the right volume would not let the wrong one in. A node whose pod is
+// ready serves, and is refused only by a view that is behind.
 func (p *planner) replace() (Step, bool) {
 	for _, i := range slices.Sorted(maps.Keys(p.Broker.Nodes)) {
-		if pod, is := p.Pods[i]; p.Broker.Nodes[i] != refused || !is || pod.Going {
+		if pod, is := p.Pods[i]; p.Broker.Nodes[i] != refused || !is || pod.Going || pod.Ready {
 			continue
 		}
 		if p.ReplaceByHand {
@@ -26,6 +28,12 @@ func (p *planner) replace() (Step, bool) {
 			return ask, true
 		case answer == "":
 			return Step{Do: ReplaceNode, Node: i, Why: fmt.Sprintf("giving up what node %d had stored: its volume is lost", i)}, true
+		case answer == vacant:
+			continue // it comes in by itself
+		case answer == otherData:
+			p.block(v1alpha1.ConditionReplaceBlocked, "OtherData", fmt.Sprintf("node %d came with a volume that the cluster does not know, "+
+				"and that is not empty: give it the one that it had, or delete its claim and its pod, so that it comes with an empty one", i))
+			continue
 		}
 		p.block(v1alpha1.ConditionReplaceBlocked, "Refused", string(answer))
 	}
@@ -41,13 +49,16 @@ func (p *planner) returned() (Step, bool) {
 			return Step{Do: CancelRemoval, Node: i, Why: fmt.Sprintf("cancelling the removal of node %d, which is wanted again", i)}, true
 		case p.Claims[i].Leaving:
 			return Step{Do: Undrain, Node: i, Why: fmt.Sprintf("letting node %d serve again", i)}, true
+		case p.Claims[i].GivenUp:
+			return Step{Do: UnmarkClaim, Node: i, Why: fmt.Sprintf("the cluster counts on node %d: its volume claim is not given up", i)}, true
 		}
 	}
 	return Step{}, false
 }
 
 // leftovers takes care of nodes that the cluster counts on and that have no pod. With a volume they come back, so
-// that they can leave in good order; without one they are forgotten.
+// that they can leave in good order, and without one they come if they are wanted; else they are forgotten, if no queue
+// loses anything by that.
 func (p *planner) leftovers() (Step, bool) {
 	for _, i := range slices.Sorted(maps.Keys(p.Broker.Nodes)) {
 		if _, is := p.Pods[i]; is || i < p.Set.Replicas || p.Broker.Removal == i {
@@ -58,6 +69,12 @@ func (p *planner) leftovers() (Step, bool) {
 			return wait("the volume claim of node %d is being deleted", i)
 		case is && !c.GivenUp:
 			return Step{Do: SetReplicas, Replicas: i + 1, Why: fmt.Sprintf("bringing node %d back, which the cluster counts on and whose volume is there", i)}, true
+		case i < p.Wanted:
+			return Step{Do: SetReplicas, Replicas: i + 1, Why: fmt.Sprintf("bringing node %d back, which is wanted and whose volume is lost", i)}, true
+		case p.Broker.Removal >= 0:
+			return wait("the broker moves everything off node %d", p.Broker.Removal)
+		case p.Broker.Busy != "":
+			return wait("the broker is busy: %s", p.Broker.Busy)
 		}
 		answer, ask, known := p.ask(MayForget, i)
 		switch {
@@ -83,18 +100,30 @@ func (p *planner) grow() (Step, bool) {
 			stuck = append(stuck, fmt.Sprint(i))
 		}
 	}
-	switch {
-	case len(stuck) > 0:
+	if len(stuck) > 0 {
 		p.block(v1alpha1.ConditionStorageBlocked, "NotExpandable", "the storage class does not let the volumes of nodes "+strings.Join(stuck, ", ")+
 			" grow: replace the nodes one by one with larger volumes, see docs/kubernetes-operator.md, or set spec.storage.size in a new cluster")
-	case p.leaving(): // without its StatefulSet the pod of a node that was removed would be taken for one that is needed
-	case p.Set.SizeBytes < p.SizeBytes && p.Set.Template == p.Template: // the new one has the wanted template
+	}
+	if p.Set.SizeBytes < p.SizeBytes && p.Set.Template == p.Template && !p.leaving() && p.whole() { // the new one has the wanted template
 		return Step{Do: OrphanSet, Why: "making the StatefulSet anew, with larger volumes and the same pods"}, true
 	}
 	return Step{}, false
 }
 
-// leaving reports whether the removal of a node has begun and is not finished.
+// whole reports whether each node of the StatefulSet has a pod and a claim that stay: the number of nodes that a new
+// StatefulSet begins with is seen from those.
+func (p *planner) whole() bool {
+	for i := range p.Set.Replicas {
+		pod, is := p.Pods[i]
+		if c, has := p.Claims[i]; !is || pod.Going || !has || c.Going {
+			return false
+		}
+	}
+	return true
+}
+
+// leaving reports whether the removal of a node has begun and is not finished: without its StatefulSet its pod would be
+// taken for one that is needed.
 func (p *planner) leaving() bool {
 	for i, c := range p.Claims {
 		if c.Leaving && i < p.Set.Replicas {
@@ -113,7 +142,7 @@ func (p *planner) up() (Step, bool) {
 	to := p.Set.Replicas
 	for ; to < p.Wanted; to++ {
 		c, is := p.Claims[to]
-		if !is || !c.GivenUp && !c.Going && p.Broker.has(to) {
+		if !is || !c.Going && p.Broker.has(to) {
 			continue
 		}
 		switch {
@@ -203,6 +232,9 @@ func (p *planner) claims() (Step, bool) {
 		c := p.Claims[i]
 		if _, is := p.Pods[i]; is || i < p.Set.Replicas || c.Going {
 			continue
+		}
+		if p.Broker.has(i) {
+			continue // leftovers takes care of it
 		}
 		if c.GivenUp && !p.KeepVolumes {
 			return Step{Do: DeleteClaim, Node: i, Why: fmt.Sprintf("deleting the volume claim of node %d, which was removed", i)}, true

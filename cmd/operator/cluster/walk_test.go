@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// vacated is the store of a node that was given up.
+const vacated = -1
+
 // world is a cluster in Kubernetes as far as plans are about it. Nodes keep their store in their claim; the broker knows
 // each node by its store, and moves members off a node before it forgets it.
 type world struct {
@@ -18,18 +21,20 @@ type world struct {
 	stores    map[int]int    // of claims
 	known     map[int]int    // stores by which the broker knows nodes
 	forgotten map[int]bool   // stores that it never takes back
+	used      map[int]bool   // stores that have data
 	next      int            // store
 	made      map[int]string // templates of pods
 	drained   map[int]bool   // nodes
 	removal   int            // node that is being removed; -1: none
 	members   map[int]bool   // nodes that hold members of queues
 	founded   bool
+	behind    int // node that the view which is asked takes for refused although it runs; -1: none
 	log       []string
 }
 
 func newWorld(t *testing.T, r *rand.Rand) *world {
 	return &world{
-		t: t, rand: r, removal: -1, made: map[int]string{}, stores: map[int]int{}, known: map[int]int{}, forgotten: map[int]bool{}, drained: map[int]bool{}, members: map[int]bool{},
+		t: t, rand: r, removal: -1, behind: -1, made: map[int]string{}, stores: map[int]int{}, known: map[int]int{}, forgotten: map[int]bool{}, used: map[int]bool{}, drained: map[int]bool{}, members: map[int]bool{},
 		seen: Seen{Wanted: 1 + r.IntN(5), Template: "t0", SizeBytes: 10, KeepVolumes: r.IntN(2) == 0, Pods: map[int]Pod{}, Claims: map[int]Claim{}},
 	}
 }
@@ -85,6 +90,9 @@ func (w *world) look() *Seen {
 		for i := range w.known {
 			s.Broker.Nodes[i] = w.state(i)
 		}
+		if s.Broker.Nodes[w.behind] == running {
+			s.Broker.Nodes[w.behind] = refused
+		}
 	}
 	return &s
 }
@@ -102,6 +110,10 @@ func (w *world) answer(q Question) Answer {
 		return "others are missing"
 	case q.About != MayTakeDown && other <= rest/2:
 		return "those that stay are no majority"
+	case q.About == MayReplace && w.known[q.Node] == vacated:
+		return vacant
+	case q.About == MayReplace && (w.known[q.Node] == w.stores[q.Node] || w.used[w.stores[q.Node]]):
+		return otherData
 	}
 	return ""
 }
@@ -161,6 +173,13 @@ func (w *world) do(step Step) {
 		c := s.Claims[i]
 		c.Leaving = true
 		s.Claims[i] = c
+	case UnmarkClaim:
+		c := s.Claims[i]
+		if _, is := w.known[i]; !is {
+			w.fatal("the mark is taken off the claim of node %d, which the cluster does not know", i)
+		}
+		c.GivenUp = false
+		s.Claims[i] = c
 	case Undrain:
 		c := s.Claims[i]
 		c.Leaving = false
@@ -184,8 +203,11 @@ func (w *world) ask(step Step) {
 		}
 		w.forget(i)
 	case ReplaceNode:
+		if w.known[i] == w.stores[i] || w.used[w.stores[i]] {
+			w.fatal("the store of node %d is given up, and no empty one waits for its place", i)
+		}
 		w.forgotten[w.known[i]] = true
-		w.known[i] = w.stores[i]
+		w.known[i] = vacated // until it comes in
 	default:
 		w.fatal("action %d is not known", step.Do)
 	}
@@ -250,7 +272,7 @@ func (w *world) kubernetes() {
 			}
 		case !p.Broken:
 			w.join(i)
-			p.Ready = w.founded && w.state(i) == running && w.known[i] != 0
+			p.Ready = w.founded && w.state(i) == running && w.known[i] != 0 && w.up() > len(w.known)/2
 			s.Pods[i] = p
 		}
 	}
@@ -271,22 +293,23 @@ func (w *world) allStart() bool {
 		}
 	}
 	for i := range w.seen.Set.Replicas {
-		w.known[i], w.members[i] = w.stores[i], true
+		w.known[i], w.members[i], w.used[w.stores[i]] = w.stores[i], true, true
 	}
 	return true
 }
 
 // join registers a node that comes for the first time.
 func (w *world) join(i int) {
-	if _, known := w.known[i]; w.founded && !known && !w.forgotten[w.stores[i]] {
-		w.known[i], w.members[i] = w.stores[i], true
+	s, known := w.known[i]
+	if w.founded && (!known || s == vacated) && !w.forgotten[w.stores[i]] && !w.used[w.stores[i]] {
+		w.known[i], w.members[i], w.used[w.stores[i]] = w.stores[i], true, true
 	}
 }
 
 // trouble changes the specification, or lets something fail.
 func (w *world) trouble() {
 	s := &w.seen
-	switch w.rand.IntN(8) {
+	switch w.rand.IntN(12) {
 	case 0, 1:
 		s.Wanted = 1 + w.rand.IntN(5)
 	case 2:
@@ -311,8 +334,82 @@ func (w *world) trouble() {
 		}
 	case 7:
 		s.Paused = !s.Paused
+	default:
+		w.surprise()
 	}
 	w.log = append(w.log, fmt.Sprintf("wanted %d template %s size %d paused %v", s.Wanted, s.Template, s.SizeBytes, s.Paused))
+}
+
+// surprise is what somebody else does, or what is seen wrongly.
+func (w *world) surprise() {
+	s, i := &w.seen, w.rand.IntN(5)
+	p, is := s.Pods[i]
+	switch w.rand.IntN(5) {
+	case 0: // the StatefulSet is scaled by hand
+		if s.Set != nil {
+			s.Set.Replicas, s.Set.Settled = 1+w.rand.IntN(5), false
+			w.log = append(w.log, fmt.Sprintf("by hand: %d replicas", s.Set.Replicas))
+		}
+	case 1: // a volume of another node, where the others can bear it, until somebody looks after it
+		if is && len(w.known) >= 3 && w.up() == len(w.known) && w.removal < 0 {
+			p.Going = true
+			s.Pods[i] = p
+			w.next++
+			w.stores[i], w.used[w.next] = w.next, true
+			w.log = append(w.log, fmt.Sprintf("by hand: node %d has another volume", i))
+		}
+	case 2: // a view that is behind
+		w.behind = i
+	case 3: // a mark on a claim that is needed
+		if c, is := s.Claims[i]; is {
+			c.GivenUp = true
+			s.Claims[i] = c
+			w.log = append(w.log, fmt.Sprintf("by hand: claim %d is marked", i))
+		}
+	case 4: // a class of volumes that cannot grow
+		if c, is := s.Claims[i]; is {
+			c.Growable = false
+			s.Claims[i] = c
+		}
+	}
+}
+
+// person does what conditions ask for: empty volumes in place of those that are not the right ones, or that cannot grow.
+// It also takes back what was done by hand and only hands can mend: marks on claims that are needed for a majority, and
+// claims of stores that were forgotten, whose pods somebody has brought back.
+func (w *world) person() {
+	s := &w.seen
+	for _, i := range slices.Sorted(maps.Keys(s.Claims)) {
+		c, pod := s.Claims[i], s.Pods[i]
+		switch _, known := w.known[i]; {
+		case known && c.GivenUp && w.up() <= len(w.known)/2:
+			c.GivenUp = false
+			s.Claims[i] = c
+		case w.founded && !known && !pod.Ready && (w.forgotten[w.stores[i]] || w.used[w.stores[i]] || s.Set != nil && i >= s.Set.Replicas) && w.removal != i:
+			delete(s.Claims, i)
+			delete(w.stores, i)
+			if p, is := s.Pods[i]; is {
+				p.Going = true
+				s.Pods[i] = p
+			}
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(w.known)) {
+		c, is := s.Claims[i]
+		other := is && w.known[i] != vacated && w.stores[i] != w.known[i] && w.used[w.stores[i]]
+		small := is && s.Set != nil && s.Set.SizeBytes == s.SizeBytes && c.SizeBytes < s.SizeBytes && !c.Growable && w.up() == len(w.known) && len(w.known) >= 3
+		if !other && !small {
+			continue
+		}
+		delete(s.Claims, i)
+		delete(w.stores, i)
+		if p, is := s.Pods[i]; is {
+			p.Going = true
+			s.Pods[i] = p
+		}
+		w.log = append(w.log, fmt.Sprintf("by hand: the claim of node %d is deleted", i))
+		return
+	}
 }
 
 // done reports what is missing.
@@ -322,7 +419,7 @@ func (w *world) done() error {
 		return fmt.Errorf("set %+v, %d pods, nodes %v, wanted %d of %d", s.Set, len(s.Pods), w.known, s.Wanted, s.SizeBytes)
 	}
 	for _, i := range slices.Sorted(maps.Keys(s.Pods)) {
-		if p := s.Pods[i]; !p.Ready || w.made[i] != s.Template || s.Claims[i].Leaving || s.Claims[i].SizeBytes < s.SizeBytes {
+		if p := s.Pods[i]; !p.Ready || w.made[i] != s.Template || s.Claims[i].Leaving || s.Claims[i].GivenUp || s.Claims[i].SizeBytes < s.SizeBytes && (s.Claims[i].Growable || len(w.known) >= 3) {
 			return fmt.Errorf("pod %d %+v, claim %+v, %s", i, p, s.Claims[i], w.state(i))
 		}
 	}
@@ -350,9 +447,11 @@ func TestRandomWalk(t *testing.T) {
 				w.seen.Template = "t9"
 			}
 			w.seen.Paused = false
+			w.behind = -1
 			var last Step
 			for range 400 {
 				w.kubernetes()
+				w.person()
 				last = w.turn()
 			}
 			if err := w.done(); err != nil {
