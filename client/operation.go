@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -136,16 +138,36 @@ func (c *Client) ShrinkNode(ctx context.Context, r ShrinkNodeRequest) (StartedOp
 	return ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.ShrinkNode)
 }
 
-// RebalanceQueues starts to spread members and leaders of queues over the nodes, or plans it. Nodes
-// before 0.9 know no dry run and start: then the operation is cancelled and an error says so.
-func (c *Client) RebalanceQueues(ctx context.Context, r RebalanceQueuesRequest) (StartedOperation, error) {
-	out, err := ask[StartedOperation](ctx, c, r, admin, brokerv1.AdminClient.RebalanceQueues)
-	if err != nil || !r.DryRun || out.Operation == nil {
-		return out, err
+// Requests of a rebalance, and of its plan.
+type (
+	rebalance struct {
+		Queues QueueFilter `api:"queues"`
 	}
-	_, err = c.CancelOperation(ctx, out.Operation.ID)
-	return StartedOperation{}, errors.Join(fmt.Errorf("client: node %q runs a release that cannot plan a rebalance and started operation %s, which was cancelled: upgrade the node first",
-		out.Operation.Node, out.Operation.ID), err)
+	planRebalance struct {
+		Queues      QueueFilter `api:"queues"`
+		LeadersOnly bool        `api:"leaders_only"`
+	}
+)
+
+// RebalanceQueues starts to spread members and leaders of queues over the nodes, or plans it. Nodes
+// before 0.9 know no plan and cannot move leaders alone: they start nothing, and the error has the
+// class NotImplemented.
+func (c *Client) RebalanceQueues(ctx context.Context, r RebalanceQueuesRequest) (out StartedOperation, err error) {
+	switch { // calls of their own, because a node ignores fields that it does not know
+	case r.DryRun:
+		out, err = ask[StartedOperation](ctx, c, planRebalance{r.Queues, r.LeadersOnly}, admin, brokerv1.AdminClient.PlanRebalance)
+	case r.LeadersOnly:
+		out, err = ask[StartedOperation](ctx, c, rebalance{r.Queues}, admin, brokerv1.AdminClient.RebalanceLeaders)
+	default:
+		return ask[StartedOperation](ctx, c, rebalance{r.Queues}, admin, brokerv1.AdminClient.RebalanceQueues)
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == codes.Unimplemented {
+		err = &Error{
+			Class: NotImplemented, Code: e.Code, Kind: "queues", Name: r.Queues.Pattern, VHost: r.Queues.VHost,
+			Text: "the node runs a release before 0.9, which knows no plan of a rebalance and cannot move leaders alone: upgrade all nodes first",
+		}
+	}
+	return out, err
 }
 
 // AddMember starts to make a node a member of a queue.

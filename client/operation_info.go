@@ -75,11 +75,11 @@ type ShrinkNodeRequest struct {
 
 // RebalanceQueuesRequest names the queues.
 type RebalanceQueuesRequest struct {
-	Queues QueueFilter `api:"queues"`
+	Queues QueueFilter
 	// DryRun reports what would be done and changes nothing.
-	DryRun bool `api:"dry_run"`
+	DryRun bool
 	// LeadersOnly moves leaders and leaves members where they are.
-	LeadersOnly bool `api:"leaders_only"`
+	LeadersOnly bool
 }
 
 // AddMemberRequest names the queue and the node.

@@ -206,6 +206,7 @@ func nodeActs() map[string]actOf {
 // memberActs names what calls on members and operations change; a dry run changes nothing.
 func memberActs() map[string]actOf {
 	queue := func(vhost, name string, asks bool) (object, bool) { return object{vhostOf(vhost), "queue", name}, asks }
+	queues := func(f *brokerv1.QueueFilter) object { return object{f.GetVhost(), "queues", f.GetPattern()} }
 	return map[string]actOf{
 		brokerv1.Admin_AddMember_FullMethodName: of(audit.OpMemberAdd, func(r *brokerv1.AddMemberRequest) (object, bool) {
 			return queue(r.GetVhost(), r.GetQueue(), false)
@@ -220,7 +221,10 @@ func memberActs() map[string]actOf {
 			return queue(r.GetVhost(), r.GetQueue(), false)
 		}),
 		brokerv1.Admin_RebalanceQueues_FullMethodName: of(audit.OpQueuesRebalance, func(r *brokerv1.RebalanceQueuesRequest) (object, bool) {
-			return object{r.GetQueues().GetVhost(), "queues", r.GetQueues().GetPattern()}, r.GetDryRun()
+			return queues(r.GetQueues()), false
+		}),
+		brokerv1.Admin_RebalanceLeaders_FullMethodName: of(audit.OpQueuesRebalance, func(r *brokerv1.RebalanceLeadersRequest) (object, bool) {
+			return queues(r.GetQueues()), false
 		}),
 		brokerv1.Admin_CancelOperation_FullMethodName: of(audit.OpOperationCancel, func(r *brokerv1.CancelOperationRequest) (object, bool) {
 			return object{kind: "operation", name: r.GetId()}, false

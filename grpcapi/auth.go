@@ -146,6 +146,7 @@ func rules() map[string]rule {
 	add(name, clusterStatus, "ClusterStatus")
 	add(name, monitoring, "ListQueueMembers", "ListOperations", "GetOperation", "WatchOperation")
 	add(name, administrator, "TransferLeadership", "Drain", "Undrain", "CancelOperation", "GrowQueues", "ShrinkNode", "RebalanceQueues",
+		"RebalanceLeaders", "PlanRebalance",
 		"AddMember", "RemoveMember", "ReplaceMember", "ForgetNode", "RemoveNode", "ReplaceNode", "FinalizeVersion")
 	name = brokerv1.Policies_ServiceDesc.ServiceName
 	add(name, putsPolicy, "PutPolicy")

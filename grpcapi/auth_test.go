@@ -63,7 +63,7 @@ func testActs(t *testing.T) {
 	for method := range rules() {
 		name := method[strings.LastIndex(method, "/")+1:]
 		reads := quiet[name]
-		for _, verb := range []string{"List", "Get", "Watch", "Explain"} {
+		for _, verb := range []string{"List", "Get", "Watch", "Explain", "Plan"} {
 			reads = reads || strings.HasPrefix(name, verb)
 		}
 		if _, is := audited[method]; is == reads {

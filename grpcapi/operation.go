@@ -115,8 +115,18 @@ func (a *adminServer) ShrinkNode(ctx context.Context, req *brokerv1.ShrinkNodeRe
 
 // RebalanceQueues spreads members and leaders over the nodes.
 func (a *adminServer) RebalanceQueues(ctx context.Context, req *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Operators.Rebalance(ctx, operators.Rebalance{Queues: toFilter(req.GetQueues())}))
+}
+
+// RebalanceLeaders spreads leaders over the nodes.
+func (a *adminServer) RebalanceLeaders(ctx context.Context, req *brokerv1.RebalanceLeadersRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Operators.Rebalance(ctx, operators.Rebalance{Queues: toFilter(req.GetQueues()), LeadersOnly: true}))
+}
+
+// PlanRebalance lists what a rebalance would move.
+func (a *adminServer) PlanRebalance(ctx context.Context, req *brokerv1.PlanRebalanceRequest) (*brokerv1.StartOperationResponse, error) {
 	return started(a.b.Operators.Rebalance(ctx, operators.Rebalance{
-		Queues: toFilter(req.GetQueues()), LeadersOnly: req.GetLeadersOnly(), DryRun: req.GetDryRun(),
+		Queues: toFilter(req.GetQueues()), LeadersOnly: req.GetLeadersOnly(), DryRun: true,
 	}))
 }
 

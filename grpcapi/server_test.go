@@ -134,6 +134,8 @@ func TestStarting(t *testing.T) {
 		"grow":      func() error { _, err := a.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{}); return err },
 		"shrink":    func() error { _, err := a.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{}); return err },
 		"rebalance": func() error { _, err := a.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{}); return err },
+		"leaders":   func() error { _, err := a.RebalanceLeaders(ctx, &brokerv1.RebalanceLeadersRequest{}); return err },
+		"plan":      func() error { _, err := a.PlanRebalance(ctx, &brokerv1.PlanRebalanceRequest{}); return err },
 		"finalize":  func() error { _, err := a.FinalizeVersion(ctx, &brokerv1.FinalizeVersionRequest{}); return err },
 		"forget":    func() error { _, err := a.ForgetNode(ctx, &brokerv1.ForgetNodeRequest{}); return err },
 	}

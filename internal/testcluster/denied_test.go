@@ -63,6 +63,8 @@ func denials() map[string]denial {
 		"Admin/GrowQueues":         tag(&brokerv1.GrowQueuesRequest{}),
 		"Admin/ShrinkNode":         tag(&brokerv1.ShrinkNodeRequest{}),
 		"Admin/RebalanceQueues":    tag(&brokerv1.RebalanceQueuesRequest{}),
+		"Admin/RebalanceLeaders":   tag(&brokerv1.RebalanceLeadersRequest{}),
+		"Admin/PlanRebalance":      tag(&brokerv1.PlanRebalanceRequest{}),
 		"Admin/AddMember":          tag(&brokerv1.AddMemberRequest{}),
 		"Admin/RemoveMember":       tag(&brokerv1.RemoveMemberRequest{}),
 		"Admin/ReplaceMember":      tag(&brokerv1.ReplaceMemberRequest{}),

@@ -4269,12 +4269,13 @@ func (x *CancelOperationResponse) GetOperation() *Operation {
 	return nil
 }
 
-// StartOperationResponse holds the operation that the call started, or with dry_run its plan.
+// StartOperationResponse holds the operation that the call started, or its plan: with dry_run, and
+// from PlanRebalance.
 type StartOperationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Operation is unset with dry_run.
+	// Operation is unset if there is a plan.
 	Operation *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
-	// Plan, with dry_run, has a line for each change; at most 1000.
+	// Plan, with dry_run or from PlanRebalance, has a line for each change; at most 1000.
 	Plan []string `protobuf:"bytes,2,rep,name=plan,proto3" json:"plan,omitempty"`
 	// PlanTotal is the number of changes, including those without a line.
 	PlanTotal     uint64 `protobuf:"varint,3,opt,name=plan_total,json=planTotal,proto3" json:"plan_total,omitempty"`
@@ -4541,12 +4542,8 @@ func (x *ShrinkNodeRequest) GetExclude() []string {
 
 // RebalanceQueuesRequest names the queues.
 type RebalanceQueuesRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Queues *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
-	// DryRun reports what would be done and changes nothing.
-	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// LeadersOnly moves leaders and leaves members where they are.
-	LeadersOnly   bool `protobuf:"varint,3,opt,name=leaders_only,json=leadersOnly,proto3" json:"leaders_only,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queues        *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4588,14 +4585,99 @@ func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
 	return nil
 }
 
-func (x *RebalanceQueuesRequest) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
+// RebalanceLeadersRequest names the queues.
+type RebalanceLeadersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queues        *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RebalanceQueuesRequest) GetLeadersOnly() bool {
+func (x *RebalanceLeadersRequest) Reset() {
+	*x = RebalanceLeadersRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceLeadersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceLeadersRequest) ProtoMessage() {}
+
+func (x *RebalanceLeadersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceLeadersRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceLeadersRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *RebalanceLeadersRequest) GetQueues() *QueueFilter {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+// PlanRebalanceRequest names the queues.
+type PlanRebalanceRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Queues *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	// LeadersOnly plans RebalanceLeaders.
+	LeadersOnly   bool `protobuf:"varint,2,opt,name=leaders_only,json=leadersOnly,proto3" json:"leaders_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRebalanceRequest) Reset() {
+	*x = PlanRebalanceRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRebalanceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRebalanceRequest) ProtoMessage() {}
+
+func (x *PlanRebalanceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRebalanceRequest.ProtoReflect.Descriptor instead.
+func (*PlanRebalanceRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *PlanRebalanceRequest) GetQueues() *QueueFilter {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *PlanRebalanceRequest) GetLeadersOnly() bool {
 	if x != nil {
 		return x.LeadersOnly
 	}
@@ -4615,7 +4697,7 @@ type AddMemberRequest struct {
 
 func (x *AddMemberRequest) Reset() {
 	*x = AddMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	mi := &file_broker_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4627,7 +4709,7 @@ func (x *AddMemberRequest) String() string {
 func (*AddMemberRequest) ProtoMessage() {}
 
 func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[62]
+	mi := &file_broker_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4640,7 +4722,7 @@ func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
 func (*AddMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AddMemberRequest) GetVhost() string {
@@ -4679,7 +4761,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[63]
+	mi := &file_broker_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4691,7 +4773,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[63]
+	mi := &file_broker_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4704,7 +4786,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{63}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RemoveMemberRequest) GetVhost() string {
@@ -4752,7 +4834,7 @@ type ReplaceMemberRequest struct {
 
 func (x *ReplaceMemberRequest) Reset() {
 	*x = ReplaceMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[64]
+	mi := &file_broker_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4764,7 +4846,7 @@ func (x *ReplaceMemberRequest) String() string {
 func (*ReplaceMemberRequest) ProtoMessage() {}
 
 func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[64]
+	mi := &file_broker_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4777,7 +4859,7 @@ func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{64}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ReplaceMemberRequest) GetVhost() string {
@@ -4829,7 +4911,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[65]
+	mi := &file_broker_v1_admin_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4841,7 +4923,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[65]
+	mi := &file_broker_v1_admin_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4854,7 +4936,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{65}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -4892,7 +4974,7 @@ type ReplaceNodeRequest struct {
 
 func (x *ReplaceNodeRequest) Reset() {
 	*x = ReplaceNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[66]
+	mi := &file_broker_v1_admin_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4904,7 +4986,7 @@ func (x *ReplaceNodeRequest) String() string {
 func (*ReplaceNodeRequest) ProtoMessage() {}
 
 func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[66]
+	mi := &file_broker_v1_admin_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4917,7 +4999,7 @@ func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceNodeRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{66}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReplaceNodeRequest) GetNode() string {
@@ -4956,7 +5038,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[67]
+	mi := &file_broker_v1_admin_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4968,7 +5050,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[67]
+	mi := &file_broker_v1_admin_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4981,7 +5063,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{67}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -5365,11 +5447,14 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x06queues\x18\x02 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x1b\n" +
 	"\tkeep_size\x18\x03 \x01(\bR\bkeepSize\x12\x17\n" +
 	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x18\n" +
-	"\aexclude\x18\x05 \x03(\tR\aexclude\"\x8c\x01\n" +
+	"\aexclude\x18\x05 \x03(\tR\aexclude\"P\n" +
 	"\x16RebalanceQueuesRequest\x126\n" +
-	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x17\n" +
-	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12!\n" +
-	"\fleaders_only\x18\x03 \x01(\bR\vleadersOnly\"R\n" +
+	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\"Q\n" +
+	"\x17RebalanceLeadersRequest\x126\n" +
+	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\"q\n" +
+	"\x14PlanRebalanceRequest\x126\n" +
+	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12!\n" +
+	"\fleaders_only\x18\x02 \x01(\bR\vleadersOnly\"R\n" +
 	"\x10AddMemberRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
@@ -5407,7 +5492,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x18\n" +
 	"\x14OPERATION_STATE_DONE\x10\x02\x12\x1a\n" +
 	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1d\n" +
-	"\x19OPERATION_STATE_CANCELLED\x10\x042\xb2\x17\n" +
+	"\x19OPERATION_STATE_CANCELLED\x10\x042\x82\x19\n" +
 	"\x05Admin\x12_\n" +
 	"\fDeclareQueue\x12&.quorate.broker.v1.DeclareQueueRequest\x1a'.quorate.broker.v1.DeclareQueueResponse\x12\\\n" +
 	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12_\n" +
@@ -5436,7 +5521,9 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"GrowQueues\x12$.quorate.broker.v1.GrowQueuesRequest\x1a).quorate.broker.v1.StartOperationResponse\x12]\n" +
 	"\n" +
 	"ShrinkNode\x12$.quorate.broker.v1.ShrinkNodeRequest\x1a).quorate.broker.v1.StartOperationResponse\x12g\n" +
-	"\x0fRebalanceQueues\x12).quorate.broker.v1.RebalanceQueuesRequest\x1a).quorate.broker.v1.StartOperationResponse\x12[\n" +
+	"\x0fRebalanceQueues\x12).quorate.broker.v1.RebalanceQueuesRequest\x1a).quorate.broker.v1.StartOperationResponse\x12i\n" +
+	"\x10RebalanceLeaders\x12*.quorate.broker.v1.RebalanceLeadersRequest\x1a).quorate.broker.v1.StartOperationResponse\x12c\n" +
+	"\rPlanRebalance\x12'.quorate.broker.v1.PlanRebalanceRequest\x1a).quorate.broker.v1.StartOperationResponse\x12[\n" +
 	"\tAddMember\x12#.quorate.broker.v1.AddMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12a\n" +
 	"\fRemoveMember\x12&.quorate.broker.v1.RemoveMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12c\n" +
 	"\rReplaceMember\x12'.quorate.broker.v1.ReplaceMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12]\n" +
@@ -5460,7 +5547,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -5526,42 +5613,44 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	(*GrowQueuesRequest)(nil),          // 61: quorate.broker.v1.GrowQueuesRequest
 	(*ShrinkNodeRequest)(nil),          // 62: quorate.broker.v1.ShrinkNodeRequest
 	(*RebalanceQueuesRequest)(nil),     // 63: quorate.broker.v1.RebalanceQueuesRequest
-	(*AddMemberRequest)(nil),           // 64: quorate.broker.v1.AddMemberRequest
-	(*RemoveMemberRequest)(nil),        // 65: quorate.broker.v1.RemoveMemberRequest
-	(*ReplaceMemberRequest)(nil),       // 66: quorate.broker.v1.ReplaceMemberRequest
-	(*RemoveNodeRequest)(nil),          // 67: quorate.broker.v1.RemoveNodeRequest
-	(*ReplaceNodeRequest)(nil),         // 68: quorate.broker.v1.ReplaceNodeRequest
-	(*ForgetNodeRequest)(nil),          // 69: quorate.broker.v1.ForgetNodeRequest
-	nil,                                // 70: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 71: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	nil,                                // 72: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	nil,                                // 73: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	nil,                                // 74: quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	nil,                                // 75: quorate.broker.v1.ClusterNode.CountersEntry
-	(*Table)(nil),                      // 76: quorate.broker.v1.Table
+	(*RebalanceLeadersRequest)(nil),    // 64: quorate.broker.v1.RebalanceLeadersRequest
+	(*PlanRebalanceRequest)(nil),       // 65: quorate.broker.v1.PlanRebalanceRequest
+	(*AddMemberRequest)(nil),           // 66: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 67: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 68: quorate.broker.v1.ReplaceMemberRequest
+	(*RemoveNodeRequest)(nil),          // 69: quorate.broker.v1.RemoveNodeRequest
+	(*ReplaceNodeRequest)(nil),         // 70: quorate.broker.v1.ReplaceNodeRequest
+	(*ForgetNodeRequest)(nil),          // 71: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 72: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 73: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	nil,                                // 74: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	nil,                                // 75: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	nil,                                // 76: quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	nil,                                // 77: quorate.broker.v1.ClusterNode.CountersEntry
+	(*Table)(nil),                      // 78: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	76, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	78, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
 	12, // 1: quorate.broker.v1.ListQueueMembersResponse.members:type_name -> quorate.broker.v1.QueueMember
 	18, // 2: quorate.broker.v1.QueueMember.raft:type_name -> quorate.broker.v1.RaftStats
 	15, // 3: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	76, // 4: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	78, // 4: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
 	16, // 5: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	18, // 6: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	76, // 7: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	76, // 8: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
-	70, // 9: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	71, // 10: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	72, // 11: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	73, // 12: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	74, // 13: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	78, // 7: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	78, // 8: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
+	72, // 9: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	73, // 10: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	74, // 11: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	75, // 12: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	76, // 13: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
 	17, // 14: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
 	15, // 15: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	76, // 16: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	78, // 16: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
 	27, // 17: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	76, // 18: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	78, // 18: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 19: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	76, // 20: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	78, // 20: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
 	28, // 21: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
 	28, // 22: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
 	28, // 23: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
@@ -5569,7 +5658,7 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	39, // 25: quorate.broker.v1.FinalizeVersionResponse.held:type_name -> quorate.broker.v1.HeldVersion
 	42, // 26: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
 	43, // 27: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	75, // 28: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
+	77, // 28: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
 	41, // 29: quorate.broker.v1.ClusterNode.clock:type_name -> quorate.broker.v1.ClockStatus
 	50, // 30: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
 	1,  // 31: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
@@ -5581,73 +5670,79 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	60, // 37: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
 	60, // 38: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
 	60, // 39: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 40: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 41: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 42: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
-	8,  // 43: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	13, // 44: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	19, // 45: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	10, // 46: quorate.broker.v1.Admin.ListQueueMembers:input_type -> quorate.broker.v1.ListQueueMembersRequest
-	21, // 47: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	23, // 48: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	25, // 49: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	29, // 50: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	31, // 51: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	33, // 52: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	35, // 53: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	44, // 54: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	46, // 55: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	48, // 56: quorate.broker.v1.Admin.Undrain:input_type -> quorate.broker.v1.UndrainRequest
-	51, // 57: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	53, // 58: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	55, // 59: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	57, // 60: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	61, // 61: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	62, // 62: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	63, // 63: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	64, // 64: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	65, // 65: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	66, // 66: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	69, // 67: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	67, // 68: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
-	68, // 69: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
-	37, // 70: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
-	3,  // 71: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 72: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 73: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 74: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	14, // 75: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	20, // 76: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	11, // 77: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
-	22, // 78: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	24, // 79: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	26, // 80: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	30, // 81: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	32, // 82: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	34, // 83: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	36, // 84: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	45, // 85: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	47, // 86: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	49, // 87: quorate.broker.v1.Admin.Undrain:output_type -> quorate.broker.v1.UndrainResponse
-	52, // 88: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	54, // 89: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	56, // 90: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	58, // 91: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	59, // 92: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 93: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 94: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 95: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 96: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 97: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 98: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 99: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
-	59, // 100: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
-	38, // 101: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
-	71, // [71:102] is the sub-list for method output_type
-	40, // [40:71] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	60, // 40: quorate.broker.v1.RebalanceLeadersRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	60, // 41: quorate.broker.v1.PlanRebalanceRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 42: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 43: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 44: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 45: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	13, // 46: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	19, // 47: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	10, // 48: quorate.broker.v1.Admin.ListQueueMembers:input_type -> quorate.broker.v1.ListQueueMembersRequest
+	21, // 49: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	23, // 50: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	25, // 51: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	29, // 52: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	31, // 53: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	33, // 54: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	35, // 55: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	44, // 56: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	46, // 57: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	48, // 58: quorate.broker.v1.Admin.Undrain:input_type -> quorate.broker.v1.UndrainRequest
+	51, // 59: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	53, // 60: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	55, // 61: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	57, // 62: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	61, // 63: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	62, // 64: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	63, // 65: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	64, // 66: quorate.broker.v1.Admin.RebalanceLeaders:input_type -> quorate.broker.v1.RebalanceLeadersRequest
+	65, // 67: quorate.broker.v1.Admin.PlanRebalance:input_type -> quorate.broker.v1.PlanRebalanceRequest
+	66, // 68: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	67, // 69: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	68, // 70: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	71, // 71: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	69, // 72: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
+	70, // 73: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
+	37, // 74: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
+	3,  // 75: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 76: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 77: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 78: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	14, // 79: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	20, // 80: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	11, // 81: quorate.broker.v1.Admin.ListQueueMembers:output_type -> quorate.broker.v1.ListQueueMembersResponse
+	22, // 82: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	24, // 83: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	26, // 84: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	30, // 85: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	32, // 86: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	34, // 87: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	36, // 88: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	45, // 89: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	47, // 90: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	49, // 91: quorate.broker.v1.Admin.Undrain:output_type -> quorate.broker.v1.UndrainResponse
+	52, // 92: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	54, // 93: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	56, // 94: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	58, // 95: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	59, // 96: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 97: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 98: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 99: quorate.broker.v1.Admin.RebalanceLeaders:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 100: quorate.broker.v1.Admin.PlanRebalance:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 101: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 102: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 103: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 104: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 105: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
+	59, // 106: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
+	38, // 107: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
+	75, // [75:108] is the sub-list for method output_type
+	42, // [42:75] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
@@ -5665,7 +5760,7 @@ func file_broker_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,8 @@ const (
 	Admin_GrowQueues_FullMethodName         = "/quorate.broker.v1.Admin/GrowQueues"
 	Admin_ShrinkNode_FullMethodName         = "/quorate.broker.v1.Admin/ShrinkNode"
 	Admin_RebalanceQueues_FullMethodName    = "/quorate.broker.v1.Admin/RebalanceQueues"
+	Admin_RebalanceLeaders_FullMethodName   = "/quorate.broker.v1.Admin/RebalanceLeaders"
+	Admin_PlanRebalance_FullMethodName      = "/quorate.broker.v1.Admin/PlanRebalance"
 	Admin_AddMember_FullMethodName          = "/quorate.broker.v1.Admin/AddMember"
 	Admin_RemoveMember_FullMethodName       = "/quorate.broker.v1.Admin/RemoveMember"
 	Admin_ReplaceMember_FullMethodName      = "/quorate.broker.v1.Admin/ReplaceMember"
@@ -111,6 +113,11 @@ type AdminClient interface {
 	ShrinkNode(ctx context.Context, in *ShrinkNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 	// RebalanceQueues spreads members and leaders of queues over the nodes.
 	RebalanceQueues(ctx context.Context, in *RebalanceQueuesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// RebalanceLeaders spreads leaders of queues over the nodes, and leaves members where they are.
+	RebalanceLeaders(ctx context.Context, in *RebalanceLeadersRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// PlanRebalance reports what RebalanceQueues or RebalanceLeaders would do, and changes nothing. It is
+	// a call of its own because nodes that do not know it must refuse it.
+	PlanRebalance(ctx context.Context, in *PlanRebalanceRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 	// AddMember makes a node a member of a queue.
 	AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 	// RemoveMember removes a node's member from a queue.
@@ -387,6 +394,26 @@ func (c *adminClient) RebalanceQueues(ctx context.Context, in *RebalanceQueuesRe
 	return out, nil
 }
 
+func (c *adminClient) RebalanceLeaders(ctx context.Context, in *RebalanceLeadersRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_RebalanceLeaders_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) PlanRebalance(ctx context.Context, in *PlanRebalanceRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_PlanRebalance_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminClient) AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartOperationResponse)
@@ -514,6 +541,11 @@ type AdminServer interface {
 	ShrinkNode(context.Context, *ShrinkNodeRequest) (*StartOperationResponse, error)
 	// RebalanceQueues spreads members and leaders of queues over the nodes.
 	RebalanceQueues(context.Context, *RebalanceQueuesRequest) (*StartOperationResponse, error)
+	// RebalanceLeaders spreads leaders of queues over the nodes, and leaves members where they are.
+	RebalanceLeaders(context.Context, *RebalanceLeadersRequest) (*StartOperationResponse, error)
+	// PlanRebalance reports what RebalanceQueues or RebalanceLeaders would do, and changes nothing. It is
+	// a call of its own because nodes that do not know it must refuse it.
+	PlanRebalance(context.Context, *PlanRebalanceRequest) (*StartOperationResponse, error)
 	// AddMember makes a node a member of a queue.
 	AddMember(context.Context, *AddMemberRequest) (*StartOperationResponse, error)
 	// RemoveMember removes a node's member from a queue.
@@ -612,6 +644,12 @@ func (UnimplementedAdminServer) ShrinkNode(context.Context, *ShrinkNodeRequest) 
 }
 func (UnimplementedAdminServer) RebalanceQueues(context.Context, *RebalanceQueuesRequest) (*StartOperationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RebalanceQueues not implemented")
+}
+func (UnimplementedAdminServer) RebalanceLeaders(context.Context, *RebalanceLeadersRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RebalanceLeaders not implemented")
+}
+func (UnimplementedAdminServer) PlanRebalance(context.Context, *PlanRebalanceRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanRebalance not implemented")
 }
 func (UnimplementedAdminServer) AddMember(context.Context, *AddMemberRequest) (*StartOperationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AddMember not implemented")
@@ -1080,6 +1118,42 @@ func _Admin_RebalanceQueues_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_RebalanceLeaders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RebalanceLeadersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RebalanceLeaders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RebalanceLeaders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RebalanceLeaders(ctx, req.(*RebalanceLeadersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_PlanRebalance_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanRebalanceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).PlanRebalance(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_PlanRebalance_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).PlanRebalance(ctx, req.(*PlanRebalanceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Admin_AddMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AddMemberRequest)
 	if err := dec(in); err != nil {
@@ -1304,6 +1378,14 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RebalanceQueues",
 			Handler:    _Admin_RebalanceQueues_Handler,
+		},
+		{
+			MethodName: "RebalanceLeaders",
+			Handler:    _Admin_RebalanceLeaders_Handler,
+		},
+		{
+			MethodName: "PlanRebalance",
+			Handler:    _Admin_PlanRebalance_Handler,
 		},
 		{
 			MethodName: "AddMember",
