@@ -199,6 +199,42 @@ func TestTarIsFull(t *testing.T) {
 	}
 }
 
+// TestTwoInOnePlace: of two backups that are made in one place the first one to be completed keeps its manifest.
+func TestTwoInOnePlace(t *testing.T) {
+	both, _ := key(t)
+	for kind, l := range places(t) {
+		if kind == "tar" {
+			continue // it has a name only when it is whole
+		}
+		t.Run(kind, func(t *testing.T) {
+			var w [3]*Writer
+			for i, k := range []*Keys{nil, nil, both} {
+				s, err := l.Create(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				w[i], err = NewWriter(s, k, Manifest{Cluster: "test"}, time.Now())
+				if err := errors.Join(err, w[i].Definitions(t.Context(), []byte("{}"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first, err := w[0].Close(t.Context(), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, late := range w[1:] {
+				if _, err := late.Close(t.Context(), time.Now()); err == nil || !strings.Contains(err.Error(), "another backup") {
+					t.Errorf("the later one: %v", err)
+				}
+			}
+			found, err := l.look(t.Context(), nil)
+			if err != nil || found == nil || found.Manifest == nil || found.Manifest.ID != first.ID {
+				t.Errorf("%+v is there, %v; want %s", found, err, first.ID)
+			}
+		})
+	}
+}
+
 // TestPlaceIsFull: a place that takes no more ends the backup, and nothing counts as complete.
 func TestPlaceIsFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {

@@ -66,16 +66,26 @@ func (l Location) Open(context.Context) (Store, error) {
 
 // refuseOther makes sure that a backup is not written over another one.
 func refuseOther(ctx context.Context, name string, s Store) (Store, error) {
-	for _, manifest := range []string{manifestName, manifestName + encryptedSuffix} {
-		r, err := s.Get(ctx, manifest)
-		switch {
-		case errors.Is(err, ErrNoObject):
-			continue
-		case err == nil:
-			err = fmt.Errorf("archive: %s has a backup already: name another place, or remove that one", name)
-			return nil, errors.Join(err, r.Close(), s.Close())
-		}
+	other, err := complete(ctx, s)
+	if err == nil && other {
+		err = fmt.Errorf("archive: %s has a backup already: name another place, or remove that one", name)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// complete reports whether a store has a manifest, encrypted or not.
+func complete(ctx context.Context, s Store) (bool, error) {
+	for _, manifest := range []string{manifestName, manifestName + encryptedSuffix} {
+		r, err := s.Get(ctx, manifest)
+		if err == nil {
+			return true, r.Close()
+		}
+		if !errors.Is(err, ErrNoObject) {
+			return false, err
+		}
+	}
+	return false, nil
 }

@@ -132,15 +132,28 @@ func (w *Writer) Close(ctx context.Context, now time.Time) (Manifest, error) {
 	if err != nil {
 		return w.manifest, errors.Join(fmt.Errorf("archive: %w", err), w.store.Abandon())
 	}
-	sum := object(manifestName, b)
-	_, err = w.put(ctx, manifestSum, fmt.Appendf(nil, "%s  %s\n", sum.SHA256, manifestName))
-	if err == nil {
-		_, err = w.put(ctx, manifestName, b)
-	}
-	if err != nil {
+	if err := w.complete(ctx, b); err != nil {
 		return w.manifest, errors.Join(err, w.store.Abandon())
 	}
 	return w.manifest, w.store.Close()
+}
+
+// complete stores the manifest. That of another backup, which was made in the same place meanwhile, stays.
+func (w *Writer) complete(ctx context.Context, manifest []byte) error {
+	other, err := complete(ctx, w.store)
+	if err == nil && other {
+		err = errors.New("archive: another backup was completed in the same place meanwhile, and this one may have replaced parts of it: " +
+			"verify that one, and give each cluster a place of its own")
+	}
+	if err != nil {
+		return err
+	}
+	sum := object(manifestName, manifest)
+	if _, err := w.put(ctx, manifestSum, fmt.Appendf(nil, "%s  %s\n", sum.SHA256, manifestName)); err != nil {
+		return err
+	}
+	_, err = w.put(ctx, manifestName, manifest)
+	return err
 }
 
 // Abandon ends a backup that is not completed. What is left of it, if anything, is incomplete.

@@ -72,7 +72,7 @@ func backupPod(q *v1alpha1.QuorateCluster, set *Objects, labels map[string]strin
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: readOnly})
 	}
 	b := q.Spec.Backup
-	c.Args = []string{"backup", "create", backupPlace(b)}
+	c.Args = []string{"backup", "create", backupPlace(q)}
 	if v := b.PersistentVolumeClaim; v != nil {
 		mount("backups", backupDir, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.ClaimName}}, false)
 	}
@@ -99,10 +99,11 @@ func backupPod(q *v1alpha1.QuorateCluster, set *Objects, labels map[string]strin
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
 }
 
-// backupPlace names the backup after its job, by the variable of backupEnv.
-func backupPlace(b *v1alpha1.BackupSpec) string {
-	if b.S3 != nil {
-		return "s3://" + path.Join(b.S3.Bucket, b.S3.Prefix, "$(JOB)")
+// backupPlace names the backup after its job, by the variable of backupEnv. Clusters of other namespaces may have the
+// same name, and so may their jobs: what they keep in the same bucket is apart. A claim has one namespace.
+func backupPlace(q *v1alpha1.QuorateCluster) string {
+	if s := q.Spec.Backup.S3; s != nil {
+		return "s3://" + path.Join(s.Bucket, s.Prefix, q.Namespace, "$(JOB)")
 	}
 	return path.Join(backupDir, "$(JOB).tar")
 }

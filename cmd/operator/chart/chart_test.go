@@ -133,7 +133,7 @@ func TestBackup(t *testing.T) {
 	})
 	pod := o.Backup.Spec.JobTemplate.Spec.Template
 	args := strings.Join(pod.Spec.Containers[0].Args, " ")
-	if want := "backup create s3://b/orders/$(JOB) --key-file /run/secrets/quorate-backup/backup.pub --tls-ca /run/secrets/quorate-client-tls/ca.crt"; args != want {
+	if want := "backup create s3://b/orders/shop/$(JOB) --key-file /run/secrets/quorate-backup/backup.pub --tls-ca /run/secrets/quorate-client-tls/ca.crt"; args != want {
 		t.Errorf("the job runs %q, want %q", args, want)
 	}
 	names := map[string]bool{}
