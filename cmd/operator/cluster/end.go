@@ -30,7 +30,8 @@ func (r *Reconciler) end(ctx context.Context, q *v1alpha1.QuorateCluster) error 
 	return kube.IgnoreNotFound(r.Client.Update(ctx, q))
 }
 
-// deleteData deletes the claims, which Kubernetes keeps until no pod uses them, and the Secrets that the operator has made.
+// deleteData deletes the claims, which Kubernetes keeps until no pod uses them, and the Secrets that the operator has made
+// for this cluster. One that the specification names may have been made for another.
 func (r *Reconciler) deleteData(ctx context.Context, q *v1alpha1.QuorateCluster) error {
 	var claims corev1.PersistentVolumeClaimList
 	if err := r.Client.List(ctx, &claims, kube.InNamespace(q.Namespace), kube.MatchingLabels(broker.Labels(q))); err != nil {
@@ -44,10 +45,12 @@ func (r *Reconciler) deleteData(ctx context.Context, q *v1alpha1.QuorateCluster)
 			return err
 		}
 	}
-	for _, name := range []string{chart.GossipSecret(q), broker.AdministratorSecret(q)} {
+	made := q.DeepCopy()
+	made.Spec.Secrets = v1alpha1.SecretsSpec{}
+	for _, name := range []string{chart.GossipSecret(made), broker.AdministratorSecret(made)} {
 		var s corev1.Secret
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: q.Namespace, Name: name}, &s)
-		if apierrors.IsNotFound(err) || err == nil && s.Annotations[madeBy] == "" {
+		if apierrors.IsNotFound(err) || err == nil && (s.Annotations[madeBy] == "" || s.Labels[instanceLabel] != q.Name) {
 			continue
 		}
 		if err != nil {
