@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -40,14 +42,14 @@ func (t *turn) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.secrets(ctx); err != nil {
-		return err
-	}
 	replicas, err := t.drawn(ctx)
 	if err != nil {
 		return err
 	}
 	if t.objects, err = t.Chart.Render(t.q, replicas, t.Namespace); err != nil {
+		return err
+	}
+	if err := t.secrets(ctx); err != nil {
 		return err
 	}
 	if err := t.apply(ctx, t.objects.Config); err != nil {
@@ -89,11 +91,7 @@ func (t *turn) drawn(ctx context.Context) (int32, error) {
 // object goes, as the volumes do, and are useless without them.
 func (t *turn) secrets(ctx context.Context) error {
 	if t.q.Spec.Secrets.Gossip == "" {
-		key, err := random()
-		if err != nil {
-			return err
-		}
-		if err := t.secret(ctx, chart.GossipSecret(t.q), map[string][]byte{"gossip-key": []byte(base64.StdEncoding.EncodeToString(key))}); err != nil {
+		if err := t.gossip(ctx); err != nil {
 			return err
 		}
 	}
@@ -107,6 +105,38 @@ func (t *turn) secrets(ctx context.Context) error {
 	return t.secret(ctx, broker.AdministratorSecret(t.q), map[string][]byte{
 		corev1.BasicAuthUsernameKey: []byte(administrator), corev1.BasicAuthPasswordKey: []byte(base64.RawURLEncoding.EncodeToString(password)),
 	})
+}
+
+// gossip makes the key of gossip for a new cluster. Nodes that have one would not understand those with a new one.
+func (t *turn) gossip(ctx context.Context) error {
+	name := chart.GossipSecret(t.q)
+	var there corev1.Secret
+	err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: name}, &there)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if old, err := t.began(ctx); err != nil || old {
+		return cmp.Or(err, error(&obstacle{reasonSecretLost, fmt.Sprintf("restore Secret %q: its gossip-key is the one that the nodes have, "+
+			"and one with another key cannot join them; if nobody has it any more, make the Secret with a new key and end all pods at once", name)}))
+	}
+	key, err := random()
+	if err != nil {
+		return err
+	}
+	return t.secret(ctx, name, map[string][]byte{"gossip-key": []byte(base64.StdEncoding.EncodeToString(key))})
+}
+
+// began reports whether there is something of the cluster already: its StatefulSet, or volumes.
+func (t *turn) began(ctx context.Context) (bool, error) {
+	if t.set != nil {
+		return true, nil
+	}
+	var claims corev1.PersistentVolumeClaimList
+	err := t.Client.List(ctx, &claims, kube.InNamespace(t.q.Namespace), kube.MatchingLabels(broker.Labels(t.q)))
+	return slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
+		_, is := ordinal(c.Name, "data-"+t.q.Name)
+		return is && c.DeletionTimestamp == nil
+	}), err
 }
 
 func random() ([]byte, error) {
@@ -151,9 +181,43 @@ func (t *turn) apply(ctx context.Context, o kube.Object) error {
 	return t.applyObject(ctx, u)
 }
 
+// obstacle keeps the operator from making what a cluster needs, until a person deals with it.
+type obstacle struct{ reason, message string }
+
+func (o *obstacle) Error() string { return "cluster: " + o.message }
+
+// Reasons of obstacles.
+const (
+	reasonSecretLost  = "SecretLost"
+	reasonObjectTaken = "ObjectTaken"
+)
+
+// own refuses to take over an object of somebody else, which would go with the cluster. One whose owner was deleted
+// without it, and that the operator made for a cluster of this name, is taken up again.
+func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) error {
+	there := &unstructured.Unstructured{}
+	there.SetGroupVersionKind(u.GroupVersionKind())
+	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(u), there); {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cluster: read %s %q: %w", u.GetKind(), u.GetName(), err)
+	}
+	labels := there.GetLabels()
+	left := metav1.GetControllerOf(there) == nil && labels["app.kubernetes.io/managed-by"] == v1alpha1.FieldManager && labels[instanceLabel] == t.q.Name
+	if left || metav1.IsControlledBy(there, t.q) {
+		return nil
+	}
+	return &obstacle{reasonObjectTaken, fmt.Sprintf("there is a %s %q that this cluster has not made: delete it if nobody needs it, "+
+		"or give the cluster another name", u.GetKind(), u.GetName())}
+}
+
 // applyObject has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that
 // Kubernetes does not know belong to other operators: the error names what to install.
 func (t *turn) applyObject(ctx context.Context, u *unstructured.Unstructured) error {
+	if err := t.own(ctx, u); err != nil {
+		return err
+	}
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(t.q, v1alpha1.GroupVersion().WithKind("QuorateCluster"))})
 	err := t.Client.Apply(ctx, kube.ApplyConfigurationFromUnstructured(u), kube.FieldOwner(v1alpha1.FieldManager), kube.ForceOwnership)

@@ -127,11 +127,17 @@ type turn struct {
 
 // take gathers, decides and does.
 func (t *turn) take(ctx context.Context) (Step, error) {
-	if err := t.prepare(ctx); err != nil {
+	err := t.prepare(ctx)
+	hindrance, blocked := errors.AsType[*obstacle](err)
+	if err != nil && !blocked {
 		return Step{Do: Wait, Why: err.Error()}, err
 	}
 	if err := t.observe(ctx); err != nil {
 		return Step{Do: Wait, Why: err.Error()}, err
+	}
+	if blocked {
+		t.blocks = []Block{{v1alpha1.ConditionObjectsBlocked, hindrance.reason, hindrance.message}}
+		return Step{Do: Wait, Why: hindrance.message}, nil
 	}
 	for range askedMost {
 		var step Step

@@ -20,6 +20,8 @@ const (
 	ConditionStorageBlocked = "StorageBlocked"
 	// ConditionVolumesLeft: volume claims of removed nodes are still there.
 	ConditionVolumesLeft = "VolumesLeft"
+	// ConditionObjectsBlocked: an object that the cluster needs is lost, or somebody else has one of its name.
+	ConditionObjectsBlocked = "ObjectsBlocked"
 	// ConditionUnreachable: the operator cannot ask the broker.
 	ConditionUnreachable = "Unreachable"
 )

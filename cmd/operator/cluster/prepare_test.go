@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/broker"
+	"github.com/quorate/quorate/cmd/operator/chart"
+)
+
+// orders is a cluster of one node over an API server in memory, in which no pod ever runs.
+type orders struct {
+	t    *testing.T
+	kube kube.Client
+	r    *Reconciler
+}
+
+func newOrders(t *testing.T, there ...kube.Object) *orders {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := kubescheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", UID: "u1"}}
+	q.Spec.Replicas, q.Spec.Storage.Size = 1, "1Gi"
+	c := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(q).WithObjects(q).WithObjects(there...).
+		WithInterceptorFuncs(interceptor.Funcs{Apply: applied}).Build()
+	charts, err := chart.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := broker.NewPool(c)
+	t.Cleanup(pool.Close)
+	return &orders{t, c, &Reconciler{Client: c, Pool: pool, Chart: charts, Events: events.NewFakeRecorder(100)}}
+}
+
+// applied creates or replaces an object: the API server in memory cannot merge all kinds.
+func applied(ctx context.Context, c kube.WithWatch, config runtime.ApplyConfiguration, _ ...kube.ApplyOption) error {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	var u, there unstructured.Unstructured
+	if err := u.UnmarshalJSON(text); err != nil {
+		return err
+	}
+	there.SetGroupVersionKind(u.GroupVersionKind())
+	if err := c.Get(ctx, kube.ObjectKeyFromObject(&u), &there); apierrors.IsNotFound(err) {
+		return c.Create(ctx, &u)
+	} else if err != nil {
+		return err
+	}
+	u.SetResourceVersion(there.GetResourceVersion())
+	return c.Update(ctx, &u)
+}
+
+// turn lets the operator take a turn, and returns why it may not make what the cluster needs; "": it may.
+func (o *orders) turn() string {
+	o.t.Helper()
+	name := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	if _, err := o.r.Reconcile(o.t.Context(), ctrl.Request{NamespacedName: name}); err != nil {
+		o.t.Fatal(err)
+	}
+	var q v1alpha1.QuorateCluster
+	if err := o.kube.Get(o.t.Context(), name, &q); err != nil {
+		o.t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionObjectsBlocked)
+	if c == nil {
+		return ""
+	}
+	if !meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionDegraded) {
+		o.t.Errorf("a person is needed, and it is not degraded: %+v", q.Status.Conditions)
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// get reports whether an object is there.
+func (o *orders) get(name string, into kube.Object) bool {
+	o.t.Helper()
+	err := o.kube.Get(o.t.Context(), types.NamespacedName{Namespace: "shop", Name: name}, into)
+	if err != nil && !apierrors.IsNotFound(err) {
+		o.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// An object of a name that the cluster needs, and that somebody else has made, stays as it is. One that the operator has
+// made for a cluster of this name, and that lost its owner, is taken up again.
+func TestObjectsOfOthers(t *testing.T) {
+	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", Labels: map[string]string{
+		"app.kubernetes.io/managed-by": "Helm", instanceLabel: "orders",
+	}}}
+	foreign.Spec.Ports = []corev1.ServicePort{{Port: 1}}
+	o := newOrders(t, foreign)
+	if why := o.turn(); !strings.HasPrefix(why, reasonObjectTaken) || !strings.Contains(why, `Service "orders"`) {
+		t.Errorf("blocked: %q", why)
+	}
+	var s corev1.Service
+	if !o.get("orders", &s) || len(s.OwnerReferences) > 0 || len(s.Spec.Ports) != 1 || s.Spec.Ports[0].Port != 1 {
+		t.Errorf("the service of somebody else is %+v", s)
+	}
+	if o.get("orders", &appsv1.StatefulSet{}) {
+		t.Error("the cluster is made although its service cannot be")
+	}
+	s.Labels["app.kubernetes.io/managed-by"] = v1alpha1.FieldManager
+	if err := o.kube.Update(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	if why := o.turn(); why != "" {
+		t.Errorf("what the operator left is not taken up: %s", why)
+	}
+	if !o.get("orders", &s) || len(s.OwnerReferences) != 1 || !o.get("orders", &appsv1.StatefulSet{}) {
+		t.Errorf("the cluster is not made; its service is %+v", s)
+	}
+}
+
+// The gossip key of a cluster that has nodes, or their volumes, is never replaced by another one.
+func TestGossipKeyIsLost(t *testing.T) {
+	o := newOrders(t)
+	var key, again corev1.Secret
+	if why := o.turn(); why != "" || !o.get("orders-gossip", &key) || !o.get("orders", &appsv1.StatefulSet{}) {
+		t.Fatalf("the cluster is not made: %s", why)
+	}
+	lost := func(what string) {
+		t.Helper()
+		if why := o.turn(); !strings.HasPrefix(why, reasonSecretLost) || !strings.Contains(why, `"orders-gossip"`) || o.get("orders-gossip", &again) {
+			t.Errorf("%s: blocked: %q", what, why)
+		}
+	}
+	if err := o.kube.Delete(t.Context(), &key); err != nil {
+		t.Fatal(err)
+	}
+	lost("with its StatefulSet")
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "data-orders-0", Labels: broker.Labels(&v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}),
+	}}
+	if err := o.kube.Delete(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.kube.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	lost("with a volume")
+	key.ResourceVersion, key.UID = "", ""
+	if err := o.kube.Create(t.Context(), &key); err != nil {
+		t.Fatal(err)
+	}
+	if why := o.turn(); why != "" || !o.get("orders", &appsv1.StatefulSet{}) {
+		t.Errorf("the key is there again, and the cluster does not go on: %s", why)
+	}
+}
+
+// With the data of a cluster only those Secrets go that were made for it.
+func TestSecretsOfOthersStay(t *testing.T) {
+	secret := func(name, instance string) kube.Object {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, Labels: map[string]string{instanceLabel: instance}, Annotations: map[string]string{madeBy: "u"},
+		}}
+	}
+	o := newOrders(t, secret("orders-gossip", "orders"), secret("orders-operator", "other"), secret("a-operator", "a"))
+	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
+	for _, named := range []string{"", "a-operator"} {
+		q.Spec.Secrets.Administrator = named
+		if err := o.r.deleteData(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, stays := range map[string]bool{"orders-gossip": false, "orders-operator": true, "a-operator": true} {
+		if is := o.get(name, &corev1.Secret{}); is != stays {
+			t.Errorf("Secret %q is there: %v", name, is)
+		}
+	}
+}
