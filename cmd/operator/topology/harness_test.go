@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,6 +39,7 @@ type world struct {
 	nodes   *clienttest.Cluster
 	broker  *client.Client
 	calls   atomic.Int64 // that the reconcilers have made
+	rights  atomic.Value // string: the names of those of them that set permissions, in order
 	watched *client.Client
 	kube    kube.Client
 	kinds   map[string]*reconciler
@@ -57,6 +59,10 @@ func newWorld(t *testing.T) *world {
 	count := func(ctx context.Context, method string, q, r any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 		if strings.Contains(method, "quorate.broker") {
 			w.calls.Add(1)
+		}
+		if name := path.Base(method); strings.HasPrefix(name, "Set") && strings.HasSuffix(name, "Permission") {
+			before, _ := w.rights.Load().(string)
+			w.rights.Store(before + " " + name)
 		}
 		return invoke(ctx, method, q, r, cc, o...)
 	}

@@ -97,9 +97,18 @@ func topicText(t inventory.Topic, has bool) string {
 	return t.String()
 }
 
-// apply sets the permission, and then makes the topic permissions the wanted ones; those that restrict come before
-// those that go.
+// apply sets the topic permissions that are wanted, then the permission, and then clears the topic permissions that are
+// not: they restrict, so that in between the user can do less, not more.
 func (p permission) apply(ctx context.Context, s *session) (created bool, err error) {
+	for _, t := range p.Topics {
+		err := s.call(ctx, func(ctx context.Context, c *client.Client) error {
+			_, err := c.SetTopicPermission(ctx, client.TopicPermission{User: p.User, VHost: p.VHost, Exchange: t.Exchange, Write: t.Write, Read: t.Read})
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+	}
 	err = s.call(ctx, func(ctx context.Context, c *client.Client) error {
 		created, err = c.SetPermission(ctx, client.Permission{User: p.User, VHost: p.VHost, Configure: p.Configure, Write: p.Write, Read: p.Read})
 		return err
@@ -110,15 +119,6 @@ func (p permission) apply(ctx context.Context, s *session) (created bool, err er
 	found, _, err := s.inventory.Rights(ctx, p.name(), s.maxAge.duration())
 	if err != nil {
 		return created, err
-	}
-	for _, t := range p.Topics {
-		err := s.call(ctx, func(ctx context.Context, c *client.Client) error {
-			_, err := c.SetTopicPermission(ctx, client.TopicPermission{User: p.User, VHost: p.VHost, Exchange: t.Exchange, Write: t.Write, Read: t.Read})
-			return err
-		})
-		if err != nil {
-			return created, err
-		}
 	}
 	wanted := p.rights()
 	for x := range found.Topics {

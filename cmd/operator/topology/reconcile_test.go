@@ -275,6 +275,9 @@ func TestUser(t *testing.T) {
 	w.create(p)
 	p, _ = look(w, "permission", p)
 	w.wants("permission", p, v1alpha1.ConditionReady, reasonInBroker)
+	if order := w.rights.Load(); order != " SetTopicPermission SetPermission" { // never more than is wanted, not even in between
+		t.Errorf("the calls were%v", order)
+	}
 
 	// Somebody takes the tag, the limit and the rights.
 	_, err := w.broker.ChangeUser(ctx, client.UserChange{Name: "app", Tags: []string{"administrator"}})
