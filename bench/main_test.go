@@ -86,12 +86,12 @@ func TestChoose(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o := options{rounds: 1, waiting: 1, inFlight: 1, rate: 1, limit: time.Second, time: time.Second, latencyTime: time.Second}
+	o := options{rounds: 1, waiting: 1, messages: 1, inFlight: 1, rate: 1, limit: time.Second, time: time.Second, latencyTime: time.Second}
 	if err := o.validate(); err != nil {
 		t.Error(err)
 	}
 	err := options{}.validate()
-	for _, flag := range []string{"-in-flight", "-rounds", "-waiting", "-rate", "-limit", "-time", "-latency-time"} {
+	for _, flag := range []string{"-in-flight", "-rounds", "-waiting", "-messages", "-rate", "-limit", "-time", "-latency-time"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%v does not name %s", err, flag)
 		}

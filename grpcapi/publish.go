@@ -193,7 +193,7 @@ func (p *publishStream) publish(ctx context.Context, frame *publishFrame, i int,
 	}
 	if err := cmp.Or(refused, wrong); err != nil {
 		p.done(broker.Result{Token: m.Token, Kind: broker.Invalid, Err: err})
-		return true, nil
+		return true, nil //nolint:nilerr // it is the message's result
 	}
 	p.s.b.Publish(ctx, m, p.done)
 	return true, nil

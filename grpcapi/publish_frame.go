@@ -70,7 +70,7 @@ func (f *publishFrame) release() {
 func (f *publishFrame) parse(b []byte) error {
 	return fields(b, func(number protowire.Number, v fieldValue) error {
 		switch {
-		case f.numbered.set(number, v):
+		case f.set(number, v):
 		case number == 3 && v.kind == protowire.BytesType:
 			f.producer = v.bytes
 		case number == 4 && v.kind == protowire.VarintType:

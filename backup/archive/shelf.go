@@ -126,7 +126,7 @@ func (l Location) look(ctx context.Context, k *Keys) (*Found, error) {
 	s, err := l.Open(ctx)
 	if err != nil {
 		f.Err = err
-		return f, nil //nolint:nilerr // it belongs to this backup alone
+		return f, nil // the error belongs to this backup alone
 	}
 	r, err := Open(ctx, s, k)
 	if err == nil {
