@@ -68,11 +68,14 @@ func TestPlan(t *testing.T) {
 		"a node without pod":      {3, func(s *Seen) { s.Broker.Nodes[3] = "down" }, Ask, 3, 0, ""},
 		"without pod, busy":       {3, func(s *Seen) { s.Broker.Nodes[3], s.Broker.Busy = "down", "forget-node" }, Wait, 0, 0, ""},
 		"without pod, lossy":      {3, func(s *Seen) { s.Broker.Nodes[3], s.Answers[Question{MayForget, 3}] = "down", "LOST: q" }, Nothing, 0, 0, v1alpha1.ConditionScaleDownBlocked + "/Refused"},
-		"without pod, free":       {3, func(s *Seen) { s.Broker.Nodes[3], s.Answers[Question{MayForget, 3}] = "down", "" }, ForgetNode, 3, 0, ""},
-		"wanted, without pod":     {3, func(s *Seen) { s.Wanted, s.Broker.Nodes[3] = 4, "down" }, SetReplicas, 0, 4, ""},
-		"wanted, claim marked":    {3, func(s *Seen) { s.Wanted, s.Broker.Nodes[3], s.Claims[3] = 4, "down", Claim{GivenUp: true} }, SetReplicas, 0, 4, ""},
-		"marked, and running":     {3, func(s *Seen) { s.Claims[1] = Claim{SizeBytes: 10, GivenUp: true} }, UnmarkClaim, 1, 0, ""},
-		"scaled by hand":          {3, func(s *Seen) { s.Set.Replicas, s.Broker, s.Pods = 1, nil, map[int]Pod{0: {Current: true}} }, SetReplicas, 0, 3, ""},
+		"lossy, claim marked": {3, func(s *Seen) {
+			s.Broker.Nodes[3], s.Claims[3], s.Answers[Question{MayForget, 3}] = "down", Claim{GivenUp: true}, "LOST: q"
+		}, Nothing, 0, 0, v1alpha1.ConditionScaleDownBlocked + "/Refused"},
+		"without pod, free":    {3, func(s *Seen) { s.Broker.Nodes[3], s.Answers[Question{MayForget, 3}] = "down", "" }, ForgetNode, 3, 0, ""},
+		"wanted, without pod":  {3, func(s *Seen) { s.Wanted, s.Broker.Nodes[3] = 4, "down" }, SetReplicas, 0, 4, ""},
+		"wanted, claim marked": {3, func(s *Seen) { s.Wanted, s.Broker.Nodes[3], s.Claims[3] = 4, "down", Claim{GivenUp: true} }, SetReplicas, 0, 4, ""},
+		"marked, and running":  {3, func(s *Seen) { s.Claims[1] = Claim{SizeBytes: 10, GivenUp: true} }, UnmarkClaim, 1, 0, ""},
+		"scaled by hand":       {3, func(s *Seen) { s.Set.Replicas, s.Broker, s.Pods = 1, nil, map[int]Pod{0: {Current: true}} }, SetReplicas, 0, 3, ""},
 		"by hand, pods are going": {3, func(s *Seen) {
 			s.Set.Replicas, s.Broker, s.Pods = 1, nil, map[int]Pod{0: {Current: true}, 1: {Going: true}}
 		}, Wait, 0, 0, ""},
