@@ -241,9 +241,9 @@ spec:
       image: "$image"
       imagePullPolicy: IfNotPresent
       command: [/quoratectl]
-      args: [chaos, watch, --confirm, quorate, --out, /work/watch, --http-port, "0", --rate, "80", --time, 6h]
+      args: [chaos, watch, --confirm, quorate, --out, /smoke/watch, --http-port, "0", --rate, "80", --time, 6h]
       env:
-        - {name: HOME, value: /work}
+        - {name: HOME, value: /smoke}
         - {name: QUORATE_ADDRESSES, value: "quorate:7070"}
         - {name: QUORATE_USER, valueFrom: {secretKeyRef: {name: quorate-default-user, key: username}}}
         - {name: QUORATE_PASSWORD, valueFrom: {secretKeyRef: {name: quorate-default-user, key: password}}}
@@ -255,7 +255,7 @@ spec:
         readOnlyRootFilesystem: true
         capabilities: {drop: [ALL]}
       volumeMounts:
-        - {name: work, mountPath: /work}
+        - {name: work, mountPath: /smoke}
   volumes:
     - {name: work, emptyDir: {}}
 YAML
@@ -468,9 +468,9 @@ do_backup() {
   done
   must ctl queue declare kept --vhost smoke
   must ctl publish kept message --count "$messages" --vhost smoke
-  must ctl backup create /work/backup --vhost smoke
-  must ctl backup verify /work/backup
-  must ctl backup restore /work/backup --vhost smoke --into-vhost smoke-restored
+  must ctl backup create /smoke/backup --vhost smoke
+  must ctl backup verify /smoke/backup
+  must ctl backup restore /smoke/backup --vhost smoke --into-vhost smoke-restored
   local restored
   restored=$(ctl queue list --vhost smoke-restored -o yaml | awk '$1 == "messages_ready:" { print $2 }')
   [[ $restored == "$messages" ]] || fail "$messages messages were copied, and ${restored:-none} restored"
@@ -490,7 +490,7 @@ do_upgrade() {
 # verdict has the clients drain their queues and judge what they saw.
 verdict() {
   step=verdict
-  must ctl chaos stop /work/watch
+  must ctl chaos stop /smoke/watch
   wait_for "the verdict of the clients" ended
   k logs smoke | grep -v '^at ' >"$work/verdict.log" || true
   say "verdict: $(grep '^longest pauses' "$work/verdict.log" || true)"
