@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net/http/httptest"
@@ -99,32 +98,19 @@ func create(t *testing.T, l Location, k *Keys) {
 	}
 }
 
-// verify reads a whole backup.
-func verify(ctx context.Context, l Location, k *Keys) error {
-	s, err := l.Open(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := Open(ctx, s, k)
-	if err != nil {
-		return errors.Join(err, s.Close())
-	}
-	return errors.Join(r.Verify(ctx, func(*Queue) {}), r.Close())
-}
-
 func TestPlaces(t *testing.T) {
 	both, public := key(t)
 	other, _ := key(t)
 	for kind, l := range places(t) {
 		t.Run(kind, func(t *testing.T) {
-			if err := verify(t.Context(), l, nil); err == nil {
+			if err := l.verify(t.Context(), nil); err == nil {
 				t.Error("a backup is found where none is")
 			}
 			create(t, l, nil)
-			if err := verify(t.Context(), l, nil); err != nil {
+			if err := l.verify(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
-			if err := verify(t.Context(), l, both); err == nil || !strings.Contains(err.Error(), "not encrypted") {
+			if err := l.verify(t.Context(), both); err == nil || !strings.Contains(err.Error(), "not encrypted") {
 				t.Errorf("a plain backup, with a key: %v", err)
 			}
 			if _, err := l.Create(t.Context()); err == nil || !strings.Contains(err.Error(), "already") {
@@ -137,11 +123,11 @@ func TestPlaces(t *testing.T) {
 				l.Name += ".tar"
 			}
 			create(t, l, public)
-			if err := verify(t.Context(), l, both); err != nil {
+			if err := l.verify(t.Context(), both); err != nil {
 				t.Error(err)
 			}
 			for name, k := range map[string]*Keys{"no key": nil, "another key": other, "the public half": public} {
-				if err := verify(t.Context(), l, k); err == nil {
+				if err := l.verify(t.Context(), k); err == nil {
 					t.Errorf("it can be read with %s", name)
 				}
 			}
@@ -195,7 +181,7 @@ func TestDamagedFiles(t *testing.T) {
 			if err := do(); err != nil {
 				return err
 			}
-			if err := verify(t.Context(), l, nil); err == nil && (name != "longer" || !strings.HasSuffix(path, manifestSum)) {
+			if err := l.verify(t.Context(), nil); err == nil && (name != "longer" || !strings.HasSuffix(path, manifestSum)) {
 				t.Errorf("%s, %s, is not noticed", path, name)
 			}
 		}
@@ -207,7 +193,7 @@ func TestDamagedFiles(t *testing.T) {
 	if files < 6 {
 		t.Errorf("only %d files", files)
 	}
-	if err := verify(t.Context(), l, nil); err != nil {
+	if err := l.verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -227,7 +213,7 @@ func TestIncomplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := verify(t.Context(), l, nil); err == nil {
+		if err := l.verify(t.Context(), nil); err == nil {
 			t.Errorf("%s: it can be read", kind)
 		}
 	}

@@ -35,7 +35,7 @@ func TestEveryBit(t *testing.T) {
 			if err := os.WriteFile(path, whole, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := verify(t.Context(), l, nil); err == nil {
+			if err := l.verify(t.Context(), nil); err == nil {
 				t.Fatalf("bit %d of byte %d of %s", i%8, i, name)
 			}
 			whole[i] ^= 1 << (i % 8)
@@ -44,7 +44,7 @@ func TestEveryBit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := verify(t.Context(), l, nil); err != nil {
+	if err := l.verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -88,7 +88,7 @@ func TestS3Fails(t *testing.T) {
 			return true
 		})
 		one(t, l, nil, "", time.Now())
-		if err := verify(t.Context(), l, nil); err != nil {
+		if err := l.verify(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		if left.Load() >= 0 {
@@ -119,7 +119,7 @@ func TestS3Fails(t *testing.T) {
 			if err := w.Abandon(); err != nil {
 				t.Error(err)
 			}
-			if err := verify(t.Context(), l, nil); err == nil {
+			if err := l.verify(t.Context(), nil); err == nil {
 				t.Error("it counts as complete")
 			}
 		})
@@ -147,7 +147,7 @@ func TestS3Fails(t *testing.T) {
 			_, _ = io.WriteString(w, "x") // the rest is missing
 			return true
 		})
-		if err := verify(t.Context(), l, nil); err == nil {
+		if err := l.verify(t.Context(), nil); err == nil {
 			t.Error("it is not noticed")
 		}
 	})
@@ -171,7 +171,7 @@ func TestAbandonTar(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 	one(t, l, nil, "", time.Now())
-	if err := verify(t.Context(), l, nil); err != nil {
+	if err := l.verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -259,7 +259,7 @@ func TestPlaceIsFull(t *testing.T) {
 	if err := w.Abandon(); err != nil {
 		t.Error(err)
 	}
-	if err := verify(t.Context(), l, nil); err == nil {
+	if err := l.verify(t.Context(), nil); err == nil {
 		t.Error("it counts as complete")
 	}
 }

@@ -83,7 +83,7 @@ func (p *Prune) kind(ctx context.Context, all []Found) error {
 	var damaged []error
 	for i, f := range all[:len(all)-1] {
 		p.Verifying(f)
-		err := f.verify(ctx, p.Keys)
+		err := f.Location.verify(ctx, p.Keys)
 		if err != nil {
 			damaged = append(damaged, fmt.Errorf("%s: %w", f.Location.Name, err))
 			if ctx.Err() != nil {
@@ -100,9 +100,9 @@ func (p *Prune) kind(ctx context.Context, all []Found) error {
 	return fmt.Errorf("archive: nothing is removed, because no newer backup can be verified: %w", errors.Join(damaged...))
 }
 
-// verify reads the whole backup.
-func (f *Found) verify(ctx context.Context, k *Keys) error {
-	s, err := f.Location.Open(ctx)
+// verify reads the whole backup that is there.
+func (l Location) verify(ctx context.Context, k *Keys) error {
+	s, err := l.Open(ctx)
 	if err != nil {
 		return err
 	}
