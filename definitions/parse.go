@@ -27,13 +27,8 @@ func Parse(text []byte, vhost string) (*Document, error) {
 		faults.add("$", fmt.Sprintf("has %d bytes, the limit is %d", len(text), MaxBytes))
 		return nil, faults
 	}
-	v, ok := decode(text, faults)
+	top, ok := decodeObject(text, faults)
 	if !ok {
-		return nil, faults
-	}
-	top := entry{faults: faults, path: "$"}
-	if top.object, ok = v.(object); !ok {
-		faults.add("$", "is "+kindOf(v)+"; want an object")
 		return nil, faults
 	}
 	p := parser{vhost: vhost, doc: &Document{Format: top.text("rabbitmq_definition_format", FormatCluster)}}
@@ -52,20 +47,28 @@ func ParseTable(text []byte) (message.Table, error) {
 		return nil, nil
 	}
 	faults := &Faults{}
-	v, ok := decode(text, faults)
+	top, ok := decodeObject(text, faults)
 	if !ok {
 		return nil, faults
 	}
-	e := entry{faults: faults, path: "$"}
-	if e.object, ok = v.(object); !ok {
-		faults.add("$", "is "+kindOf(v)+"; want an object")
-		return nil, faults
-	}
-	table := e.fields()
+	table := top.fields()
 	if faults.Total > 0 {
 		return nil, faults
 	}
 	return table, nil
+}
+
+// decodeObject decodes a text that is one object; if it is none, it adds why to faults.
+func decodeObject(text []byte, faults *Faults) (entry, bool) {
+	top := entry{faults: faults, path: "$"}
+	v, ok := decode(text, faults)
+	if !ok {
+		return top, false
+	}
+	if top.object, ok = v.(object); !ok {
+		faults.add("$", "is "+kindOf(v)+"; want an object")
+	}
+	return top, ok
 }
 
 // parser turns the lists of a document into commands. It continues after faults, to report all of
