@@ -39,7 +39,6 @@ func (bindings) read(o kube.Object) (subject, field.ErrorList) {
 	return binding{b}, faults
 }
 
-func (bindings) mends() bool    { return true }
 func (bindings) remedy() string { return "" }
 
 // removalOf returns what a kind without protection does when its object is deleted.

@@ -47,8 +47,6 @@ func (exchanges) read(o kube.Object) (subject, field.ErrorList) {
 	return exchange{x}, faults
 }
 
-func (exchanges) mends() bool { return false }
-
 func (exchanges) remedy() string {
 	return "The broker does not change an exchange that exists. Put back the specification; or set the alternate exchange by a QuoratePolicy; " +
 		"or delete the exchange (quoratectl exchanges delete): then it is made as specified, and its bindings with it if they are objects"

@@ -52,11 +52,13 @@ type kind interface {
 	removal(kube.Object) removal
 	// read reads the specification and finds its faults. It needs the object's name and specification alone.
 	read(kube.Object) (subject, field.ErrorList)
-	// mends reports whether the broker can change what exists. If not, what differs is only shown.
-	mends() bool
-	// remedy says what to do about differences that the operator does not mend.
+	// remedy says what to do about differences, which are only shown then; "": the broker can change what exists, and
+	// the operator mends them.
 	remedy() string
 }
+
+// mends reports whether the operator mends differences of a kind.
+func mends(k kind) bool { return k.remedy() == "" }
 
 // session is what one reconciliation works with.
 type session struct {

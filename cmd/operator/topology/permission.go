@@ -39,7 +39,6 @@ func (permissions) read(o kube.Object) (subject, field.ErrorList) {
 	return permission{p}, faults
 }
 
-func (permissions) mends() bool    { return true }
 func (permissions) remedy() string { return "" }
 
 // permission is the subject of a QuoratePermission: the permission of a user in a vhost, and all its topic permissions

@@ -38,7 +38,6 @@ func (policies) read(o kube.Object) (subject, field.ErrorList) {
 	return policy{p}, faults
 }
 
-func (policies) mends() bool    { return true }
 func (policies) remedy() string { return "" }
 
 // policy is the subject of a QuoratePolicy.

@@ -47,8 +47,6 @@ func (queues) read(o kube.Object) (subject, field.ErrorList) {
 	return queue{q}, faults
 }
 
-func (queues) mends() bool { return false }
-
 func (queues) remedy() string {
 	return "The broker does not change a queue that exists. Put back the specification; or move limits and dead-lettering into a QuoratePolicy; " +
 		"or let consumers empty the queue and delete it (quoratectl queues delete): then it is made as specified"

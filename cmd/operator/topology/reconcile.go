@@ -105,7 +105,7 @@ func (r *reconciler) keep(ctx context.Context, o kube.Object) verdict {
 		return r.make(ctx, s, subject, nil, now)
 	}
 	found, differences, err := subject.compare(ctx, s)
-	switch decide(found, differences, r.kind.mends()) {
+	switch decide(found, differences, mends(r.kind)) {
 	case apply:
 		if err == nil {
 			return r.make(ctx, s, subject, differences, now)
@@ -176,7 +176,7 @@ func (r *reconciler) later() time.Duration {
 // refused finds out what a refusal of the broker means: if something differs, that is shown field by field.
 func (r *reconciler) refused(ctx context.Context, s *session, x subject, err error, now time.Time) verdict {
 	class := client.ClassOf(err)
-	if !r.kind.mends() && (class == client.PreconditionFailed || class == client.ResourceLocked) {
+	if !mends(r.kind) && (class == client.PreconditionFailed || class == client.ResourceLocked) {
 		s.maxAge = freshAge
 		if found, differences, failed := x.compare(ctx, s); failed == nil && found && len(differences) > 0 {
 			return r.drifted(s.object, x, differences)

@@ -51,7 +51,6 @@ func (users) read(o kube.Object) (subject, field.ErrorList) {
 	return user{u}, faults
 }
 
-func (users) mends() bool    { return true }
 func (users) remedy() string { return "" }
 
 // user is the subject of a QuorateUser.
