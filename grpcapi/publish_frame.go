@@ -69,8 +69,10 @@ func (f *publishFrame) release() {
 // parse finds the messages of a request.
 func (f *publishFrame) parse(b []byte) error {
 	return fields(b, func(number protowire.Number, v fieldValue) error {
+		if own, err := f.set(number, v); own || err != nil {
+			return err
+		}
 		switch {
-		case f.set(number, v):
 		case number == 3 && v.kind == protowire.BytesType:
 			f.producer = v.bytes
 		case number == 4 && v.kind == protowire.VarintType:
@@ -80,8 +82,9 @@ func (f *publishFrame) parse(b []byte) error {
 		case number == 5 && v.kind == protowire.BytesType:
 			var n numbered
 			err := fields(v.bytes, func(number protowire.Number, v fieldValue) error {
-				n.other = !n.set(number, v) && number <= 5 || n.other
-				return nil
+				own, err := n.set(number, v)
+				n.other = !own && number <= 5 || n.other
+				return err
 			})
 			f.more = append(f.more, n)
 			return err
@@ -91,20 +94,33 @@ func (f *publishFrame) parse(b []byte) error {
 }
 
 // set takes a field that each message has, and reports whether it is one.
-func (n *numbered) set(number protowire.Number, v fieldValue) bool {
+func (n *numbered) set(number protowire.Number, v fieldValue) (own bool, err error) {
 	switch {
 	case number == 1 && v.kind == protowire.VarintType:
 		n.sequence = v.number
-	case number == 2 && v.kind == protowire.BytesType && n.merged:
-		n.message = append(n.message, v.bytes...)
 	case number == 2 && v.kind == protowire.BytesType && n.there:
-		n.message, n.merged = slices.Concat(n.message, v.bytes), true // as protobuf merges messages
+		return true, n.merge(v.bytes)
 	case number == 2 && v.kind == protowire.BytesType:
 		n.message, n.there = v.bytes, true
 	default:
-		return false
+		return false, nil
 	}
-	return true
+	return true, nil
+}
+
+// merge adds a message field that came once more, as protobuf merges messages. Each piece must be whole by itself: two
+// broken ones can make a whole one together.
+func (n *numbered) merge(piece []byte) error {
+	whole := func(protowire.Number, fieldValue) error { return nil }
+	if n.merged {
+		n.message = append(n.message, piece...)
+	} else {
+		if err := fields(n.message, whole); err != nil {
+			return err
+		}
+		n.message, n.merged = slices.Concat(n.message, piece), true
+	}
+	return fields(piece, whole)
 }
 
 // count returns the number of messages.

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,7 @@ type decoded struct {
 	there     []bool
 	messages  []broker.Publish
 	invalid   []string
+	refused   bool // by streams, if not for its encoding
 }
 
 // add adds a message.
@@ -63,6 +65,7 @@ func decodedByHand(f *publishFrame, data []byte) (d decoded, err error) {
 		return d, err
 	}
 	d.producer, d.batches = bytes.Clone(f.producer), f.batches
+	d.refused = f.further > 0 || slices.ContainsFunc(f.more, func(n numbered) bool { return n.other })
 	for i := range f.count() {
 		n := f.at(i)
 		var m broker.Publish
@@ -75,20 +78,19 @@ func decodedByHand(f *publishFrame, data []byte) (d decoded, err error) {
 	return d, nil
 }
 
-// decodedByProto reads it by the generated types. odd reports fields in places where a stream refuses them.
-func decodedByProto(data []byte) (d decoded, odd bool, err error) {
+// decodedByProto reads it by the generated types.
+func decodedByProto(data []byte) (d decoded, err error) {
 	var r brokerv1.PublishRequest
 	if err := proto.Unmarshal(data, &r); err != nil {
-		return d, false, err
+		return d, err
 	}
 	d.producer, d.batches = r.GetProducer(), r.GetBatches()
 	for _, n := range append([]*brokerv1.PublishRequest{&r}, r.GetMore()...) {
 		var m broker.Publish
 		invalid := setPublish(&m, n.GetMessage())
 		d.add(n.GetSequence(), n.GetMessage() != nil, m, invalid)
-		odd = odd || n != &r && (len(n.GetProducer()) > 0 || n.GetBatches() || len(n.GetMore()) > 0)
 	}
-	return d, odd, nil
+	return d, nil
 }
 
 func TestPublishFrame(t *testing.T) {
@@ -96,7 +98,7 @@ func TestPublishFrame(t *testing.T) {
 	for _, r := range publishRequests() {
 		data := encode(t, r)
 		got, err := decodedByHand(&f, data)
-		want, _, fault := decodedByProto(data)
+		want, fault := decodedByProto(data)
 		if err != nil || fault != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v:\n%+v, %v,\nby protobuf\n%+v, %v", r, got, err, want, fault)
 		}
@@ -111,7 +113,7 @@ func TestPublishFrameMerges(t *testing.T) {
 	data := append(first, second...)
 	var f publishFrame
 	got, err := decodedByHand(&f, data)
-	want, _, fault := decodedByProto(data)
+	want, fault := decodedByProto(data)
 	if err != nil || fault != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, by protobuf %+v, %v", got, err, want, fault)
 	}
@@ -165,6 +167,8 @@ func TestPublishFrameUnreadable(t *testing.T) {
 		"cut off":           encode(t, publishRequests()[3])[:9],
 		"no field":          {0},
 		"text is not UTF-8": protowire.AppendBytes([]byte{2<<3 | 2}, []byte{3<<3 | 2, 1, 0xff}),
+		"in two pieces":     {2<<3 | 2, 1, 6 << 3, 2<<3 | 2, 1, 1},
+		"after two pieces":  {2<<3 | 2, 2, 6 << 3, 1, 2<<3 | 2, 0, 2<<3 | 2, 1, 6 << 3, 2<<3 | 2, 1, 1},
 		"within more":       protowire.AppendBytes([]byte{5<<3 | 2}, []byte{2<<3 | 2, 9}),
 	}
 	for what, data := range bad {
@@ -199,9 +203,9 @@ func FuzzPublishFrame(f *testing.F) {
 	}
 	frame := publishFrame{}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		want, odd, fault := decodedByProto(data)
+		want, fault := decodedByProto(data)
 		got, err := decodedByHand(&frame, data)
-		if odd || fault != nil && err == nil && bytes.IndexByte(data, 5<<3|2) >= 0 { // refused, if not for its encoding
+		if got.refused {
 			return
 		}
 		if (err == nil) != (fault == nil) {
