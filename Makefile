@@ -204,10 +204,11 @@ shellcheck: ## scripts that users run, by shellcheck
 	@if command -v shellcheck >/dev/null; then shellcheck deploy/k8s/smoke.sh deploy/packages/*.sh .ci/run; \
 	  else echo "shellcheck: NOT CHECKED: it is not installed"; fi
 
-# The public client may have what nothing here calls.
+# The public client may have what nothing here calls. The operator, another module, uses what the main module has for it.
 .PHONY: deadcode
-deadcode: $(BIN)/deadcode ## functions of the main module that no program and no test reaches; there must be none
-	@$(BIN)/deadcode -test -tags $(TAGS) ./... >$(BIN)/deadcode.log
+deadcode: $(BIN)/deadcode ## functions of the main module and the operator that no program and no test reaches; there must be none
+	@rm -f $(BIN)/deadcode.work && GOWORK=$(BIN)/deadcode.work $(GO) work init . ./cmd/operator
+	@GOWORK=$(BIN)/deadcode.work $(BIN)/deadcode -test -tags $(TAGS) ./... ./cmd/operator/... >$(BIN)/deadcode.log
 	@! grep -v '^client/' $(BIN)/deadcode.log
 
 # The database is on the internet. VULNDB may name a mirror. Without one nothing is checked, which is a
