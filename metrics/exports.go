@@ -20,7 +20,9 @@ func exportRows() []row[*Exports] {
 	for _, cause := range []string{"confirms", "processor", "syncs"} {
 		rows = append(rows, row[*Exports]{
 			"quorate_export_slowed_total", "", "Times that this node has slowed its exports because clients felt them, by what took longer.",
-			counter, prometheus.Labels{"cause": cause}, false, func(x *Exports) float64 { return float64(x.Slowed[cause]) },
+			counter,
+			prometheus.Labels{"cause": cause},
+			false, func(x *Exports) float64 { return float64(x.Slowed[cause]) },
 		})
 	}
 	return rows
