@@ -16,6 +16,7 @@ func memberRoutes() []route {
 		{method: "GET", path: "/api/queues/quorum/{vhost}/{name}/status", tag: monitoring, serve: listMembers, query: listQuery(), says: "each member of a queue as it sees itself"},
 		{method: "POST", path: "/api/queues/quorum/{vhost}/{name}/replicas/add", tag: administrator, act: changesMembers(audit.OpMemberAdd), serve: addMember, says: "makes a node a member of a queue, as an operation; body: node"},
 		{method: "DELETE", path: "/api/queues/quorum/{vhost}/{name}/replicas/delete", tag: administrator, act: changesMembers(audit.OpMemberRemove), serve: removeMember, query: dryRunQuery(), says: "takes a node out of a queue, as an operation; body: node"},
+		{method: "POST", path: "/v1/queues/{vhost}/{name}/leader", tag: administrator, act: changesMembers(audit.OpLeaderTransfer), serve: transferLeader, says: "moves the leadership of a queue to another of its members; body: node, the leader chooses if it is left out"},
 		{method: "POST", path: "/api/queues/quorum/replicas/on/{name}/grow", tag: administrator, act: changesNode(audit.OpQueuesGrow), serve: growQueues, query: dryRunQuery(), says: "makes a node a member of queues, as an operation; body: strategy (all or even), vhost_pattern, queue_pattern"},
 		{method: "DELETE", path: "/api/queues/quorum/replicas/on/{name}/shrink", tag: administrator, act: changesNode(audit.OpQueuesShrink), serve: shrinkNode, query: dryRunQuery(), says: "takes a node out of all queues, as an operation"},
 		{method: "POST", path: "/api/rebalance/queues", tag: administrator, act: rebalances, serve: rebalanceQueues, says: "spreads members and leaders over the nodes, as an operation"},
@@ -85,6 +86,19 @@ func removeMember(c *call) (reply, error) {
 	return begun(c.api.Broker.Operators.ChangeMember(c.Context(), operators.ChangeMember{
 		VHost: c.vhost(), Queue: c.name(), From: node, DryRun: c.flag("dry_run"),
 	}))
+}
+
+// transferLeader answers when the leader has handed over.
+func transferLeader(c *call) (reply, error) {
+	f, err := c.object()
+	if err != nil {
+		return reply{}, err
+	}
+	node, err := f.text("node", "")
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{}, c.api.Broker.Operators.TransferLeadership(c.Context(), c.vhost(), c.name(), node)
 }
 
 // growQueues takes RabbitMQ's body.

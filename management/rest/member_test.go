@@ -41,7 +41,7 @@ func TestMembersAndNodes(t *testing.T) {
 	a := on(t, rest.New(whole(c)), c, 0)
 	declare(t, a.b, "orders")
 	n := c.Name(2)
-	const quorum = "/api/queues/quorum/%2F/orders"
+	const quorum, leader = "/api/queues/quorum/%2F/orders", "/v1/queues/%2F/orders/leader"
 	body := `{"node":"` + n + `"}`
 	a.run([]row{
 		{do: "GET " + quorum + "/status", code: 200, want: has(`"Node Name":"`+n+`"`, `"Raft State":"leader"`, `"Raft State":"follower"`, `"Term":`)},
@@ -51,6 +51,14 @@ func TestMembersAndNodes(t *testing.T) {
 		{do: "POST " + quorum + "/replicas/add", body: `{}`, code: 400, want: has("is missing")},
 		{do: "POST " + quorum + "/replicas/add", body: `{"node":""}`, code: 400},
 		{do: "POST " + quorum + "/replicas/add", body: `{"node":"nix"}`, code: 404},
+		{do: "POST " + leader, body: body, code: 204},
+		{do: "GET /api/queues/%2F/orders", code: 200, want: has(`"leader":"` + n + `"`)},
+		{do: "POST " + leader, body: `{"node":"nix"}`, code: 400, want: has("is not a member of the queue")},
+		{do: "POST " + leader, body: `{"node":7}`, code: 400},
+		{do: "POST /v1/queues/%2F/nix/leader", body: body, code: 404},
+		{who: "manager", do: "POST " + leader, body: body, code: 403},
+		{do: "POST " + leader, body: `{}`, code: 204},
+		{do: "GET /api/queues/%2F/orders", code: 200, want: has(`!"leader":"` + n + `"`)},
 		{do: "DELETE " + quorum + "/replicas/delete?dry_run=true", body: body, code: 200, want: has(`"plan":[`, `"plan_total":1`)},
 		{do: "POST /api/queues/quorum/replicas/on/" + n + "/grow", body: `{"strategy":"odd"}`, code: 400, want: has("want all or even")},
 		{do: "POST /api/queues/quorum/replicas/on/" + n + "/grow", body: `{"queue_pattern":"^a.*"}`, code: 400, want: has("want .* for all")},
@@ -78,7 +86,7 @@ func TestMembersAndNodes(t *testing.T) {
 		{do: "DELETE /v1/operations/nix", code: 400},
 		{do: "DELETE /v1/operations/" + n + ".1.99999", code: 404},
 		{do: "GET /v1/audit?limit=1000", code: 200, want: has(
-			`"member.add"`, `"member.remove"`, `"queues.grow"`, `"queues.shrink"`, `"queues.rebalance"`, `"node.drain"`, `"node.undrain"`,
+			`"member.add"`, `"member.remove"`, `"leader.transfer"`, `"queues.grow"`, `"queues.shrink"`, `"queues.rebalance"`, `"node.drain"`, `"node.undrain"`,
 		)},
 	})
 }
