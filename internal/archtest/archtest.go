@@ -139,7 +139,7 @@ func Table() []Package {
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management/login", Imports: []string{"broker", "broker/audit", "broker/identity", "internal/gate"}},
-		{Path: "management/rest", Imports: []string{"message", "broker", "broker/failure", "broker/names", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/imports", "broker/limits", "broker/operators", "broker/watch", "management/login", "management/stats", "internal/logtail", "internal/password"}},
+		{Path: "management/rest", Imports: []string{"message", "broker", "broker/failure", "broker/names", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/imports", "broker/limits", "broker/operators", "broker/permission", "broker/watch", "management/login", "management/stats", "internal/logtail", "internal/password"}},
 		{Path: "management/page", Imports: []string{"broker/identity", "management/login"}},
 		{Path: "management/admintest"},
 		{Path: "management/browsertest"},

@@ -142,6 +142,7 @@ func TestTopology(t *testing.T) {
 		{"bindings", bindingRows()},
 		{"policies", policyRows()},
 		{"parameters", parameterRows()},
+		{"rights", rightsRows()},
 	} {
 		t.Run(group.name, func(t *testing.T) { api{t: t, base: a.base, b: a.b}.run(group.rows) })
 	}

@@ -28,7 +28,7 @@ type route struct {
 // routes returns all routes.
 func routes() []route {
 	return slices.Concat(
-		callerRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), channelRoutes(),
+		callerRoutes(), rightsRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), channelRoutes(),
 		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
 		policyRoutes(), parameterRoutes(),
 		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), healthRoutes(), memberRoutes(), operationRoutes(),
