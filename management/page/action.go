@@ -39,7 +39,7 @@ type outcome struct {
 // actions returns all actions.
 func actions() []action {
 	return slices.Concat(
-		queueActions(), queuePartActions(), exchangeActions(), policyActions(), vhostActions(), userActions(), permissionActions(), limitActions(),
+		queueActions(), queuePartActions(), exchangeActions(), bindingActions(), policyActions(), vhostActions(), userActions(), permissionActions(), limitActions(),
 		nodeActions(), operationActions(), connectionActions(),
 	)
 }

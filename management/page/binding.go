@@ -4,6 +4,14 @@ import (
 	"net/http"
 )
 
+// bindingActions make and remove bindings, from the pages about either end.
+func bindingActions() []action {
+	return []action{
+		{path: "/ui/binding/add", does: bind},
+		{path: "/ui/binding/remove", asks: asksUnbind, does: unbind},
+	}
+}
+
 // bindingRow is a binding in a list.
 type bindingRow struct {
 	Source      string         `json:"source"`
@@ -34,13 +42,15 @@ func bindingPath(kind string) string {
 	return "/api/bindings/%s/e/%s/q/%s"
 }
 
-// backTo is where the page about a binding leads: to the exchange whose page it was on, or to that of its source.
+// onQueue reports whether a form or a link about a binding is on the page about a queue, not about an exchange.
+func (v *visit) onQueue() bool { return v.FormValue("of") == "queue" }
+
+// backTo is the page that a form or a link about a binding is on.
 func (v *visit) backTo() string {
-	name := v.FormValue("name")
-	if name == "" {
-		name = v.FormValue("source")
+	if v.onQueue() {
+		return v.aboutQueue("/ui/queue/bindings")
 	}
-	return address("/ui/exchange", "vhost", v.FormValue("vhost"), "name", name)
+	return address("/ui/exchange", "vhost", v.FormValue("vhost"), "name", v.FormValue("name"))
 }
 
 // bind binds a queue or an exchange to an exchange.
@@ -101,7 +111,7 @@ func unbind(v *visit) (outcome, error) {
 	}
 	next := v.backTo()
 	var x exchangeRow
-	if err := v.get(&x, "/api/exchanges/%s/%s", v.FormValue("vhost"), v.FormValue("source")); missing(err) {
+	if err := v.get(&x, "/api/exchanges/%s/%s", v.FormValue("vhost"), v.FormValue("source")); missing(err) && !v.onQueue() {
 		next = address("/ui/exchanges", "vhost", v.FormValue("vhost"))
 	}
 	return outcome{next, "The binding is removed."}, nil

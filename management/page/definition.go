@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// importPath is where the form with a document is sent: no action, as its answer is a page.
+const importPath = "/ui/definitions/import"
+
 const (
 	// MaxDocumentBytes bounds a document of definitions that is sent to the page, as the API does.
 	MaxDocumentBytes = 128 << 20

@@ -100,7 +100,7 @@ func TestDefinitions(t *testing.T) {
 	if code, body := x.sends("file", document, apply); code != http.StatusOK || !strings.Contains(body, "What was done") || !strings.Contains(body, ">made<") {
 		t.Errorf("%d\n%s", code, body)
 	}
-	x.wants("/ui/queue?vhost=%2F&name=%3Cu%3Enew", "&lt;u&gt;new")
+	x.shows("/ui/queue?vhost=%2F&name=%3Cu%3Enew", "&lt;u&gt;new")
 	if code, body := x.sends("file", `{"queues":[`, url.Values{"act": {"compare"}}); code != http.StatusBadRequest || !strings.Contains(body, "nothing is imported") {
 		t.Errorf("half a document: %d\n%s", code, body)
 	}

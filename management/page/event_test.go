@@ -56,14 +56,14 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	x.reads(x.feed(page), `"name":"seen"`)
-	page = x.wants(`/ui/events?vhost=%2F&kinds=queue_created&kinds=queue_deleted&name=%22%3Cb%3E`, `value="queue_created" checked`, "2 chosen", "!<b>")
+	page = x.shows(`/ui/events?vhost=%2F&kinds=queue_created&kinds=queue_deleted&name=%22%3Cb%3E`, `value="queue_created" checked`, "2 chosen", "!<b>")
 	if feed := x.feed(page); feed != "/ui/feed/events?history=true&kinds=queue_created%2Cqueue_deleted&name=%22%3Cb%3E&vhost=%2F" {
 		t.Error(feed)
 	}
 	s.addUser("manager", "management")
 	s.api(http.MethodPut, "/api/permissions/%2F/manager", `{"configure":".*","write":".*","read":".*"}`)
 	m := s.login("manager", "p")
-	page = m.wants("/ui/events", `!<option value="">all`)
+	page = m.shows("/ui/events", `!<option value="">all`)
 	m.reads(m.feed(page), `"name":"seen"`)
 }
 
@@ -71,16 +71,16 @@ func TestEvents(t *testing.T) {
 func TestLogAndAudit(t *testing.T) {
 	s, c := startCluster(t, 1)
 	x := s.login("guest", "guest")
-	page := x.wants("/ui/log?level=warn&contains=%3Cb%3E", `<option selected value="warn">`, "&lt;b&gt;", "!<b>")
+	page := x.shows("/ui/log?level=warn&contains=%3Cb%3E", `<option selected value="warn">`, "&lt;b&gt;", "!<b>")
 	if feed := x.feed(page); feed != "/ui/feed/log?contains=%3Cb%3E&level=warn&limit=300" {
 		t.Error(feed)
 	}
 	x.reads(x.feed(x.page("/ui/log")), "event: begin")
-	x.reads(x.feed(x.wants("/ui/log?node="+c.Name(0), "<option selected>"+c.Name(0))), `"node":"`+c.Name(0)+`"`)
+	x.reads(x.feed(x.shows("/ui/log?node="+c.Name(0), "<option selected>"+c.Name(0))), `"node":"`+c.Name(0)+`"`)
 	x.leads("/ui/queues/declare", url.Values{"vhost": {"/"}, "name": {"<s>made"}})
-	x.wants("/ui/audit", "queue.declare", "&lt;s&gt;made", "!<s>", "done", "guest", "http")
-	x.wants("/ui/audit?operation=login&vhost=&user=guest", "!queue.declare", "login")
-	x.wants("/ui/audit?user=nobody&limit=9999999", "No record matches")
+	x.shows("/ui/audit", "queue.declare", "&lt;s&gt;made", "!<s>", "done", "guest", "http")
+	x.shows("/ui/audit?operation=login&vhost=&user=guest", "!queue.declare", "login")
+	x.shows("/ui/audit?user=nobody&limit=9999999", "No record matches")
 	if code, body, _ := x.get("/ui/audit?operation=%5B"); code != http.StatusBadRequest || !strings.Contains(body, "cannot be read") {
 		t.Errorf("a pattern that is none: %d\n%s", code, body)
 	}
@@ -91,5 +91,5 @@ func TestLogAndAudit(t *testing.T) {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
-	w.wants("/ui/events", "!/ui/audit", "!/ui/log\"")
+	w.shows("/ui/events", "!/ui/audit", "!/ui/log\"")
 }

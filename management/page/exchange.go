@@ -23,8 +23,6 @@ func exchangeActions() []action {
 		{path: "/ui/exchanges/declare", does: declareExchange},
 		{path: "/ui/exchange/delete", asks: asksDeleteExchange, does: deleteExchange},
 		{path: "/ui/exchange/publish", does: publishMessage, stays: true},
-		{path: "/ui/exchange/bind", does: bind},
-		{path: "/ui/exchange/unbind", asks: asksUnbind, does: unbind},
 	}
 }
 
@@ -71,9 +69,10 @@ func exchangeTypes() []string {
 
 // exchangesPage is the list of exchanges.
 type exchangesPage struct {
-	Page   listPage[*exchangeRow]
-	VHosts []string
-	Types  []string
+	Page     listPage[*exchangeRow]
+	VHosts   []string
+	Declares []string // vhosts in which the user may declare some
+	Types    []string
 }
 
 // loadExchanges shows a page of the list; filters and order are the API's.
@@ -83,6 +82,11 @@ func loadExchanges(v *visit) (any, error) {
 	if p.VHosts, err = v.vhosts(); err != nil {
 		return nil, err
 	}
+	may, err := v.rightsIn()
+	if err != nil {
+		return nil, err
+	}
+	p.Declares = declarable(may)
 	return p, v.listOf(&p.Page, v.listQuery(), "/api/exchanges")
 }
 

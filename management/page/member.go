@@ -66,6 +66,14 @@ func (p *membersPage) addLags() {
 	}
 }
 
+// transferLeader asks nothing before: the queue stays as it is, and the leadership is as quickly moved back.
+func transferLeader(v *visit) (outcome, error) {
+	vhost, name := v.thisQueue()
+	node := v.PostFormValue("node")
+	err := v.change(http.MethodPost, map[string]string{"node": node}, nil, "/v1/queues/%s/%s/leader", vhost, name)
+	return outcome{v.aboutQueue("/ui/queue/members"), "The leadership was handed to node " + node + "."}, err
+}
+
 // addMember makes a node a member.
 func addMember(v *visit) (outcome, error) {
 	vhost, name := v.thisQueue()

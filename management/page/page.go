@@ -4,7 +4,7 @@
 //
 // # Reading order
 //
-//   - One request: api.go, session.go, visit.go, format.go, render.go.
+//   - One request: api.go, session.go, visit.go, rights.go, format.go, render.go.
 //   - What the site has: action.go, view.go, page.go; then a file for each group of pages.
 package page
 
@@ -53,7 +53,7 @@ func New(c Config) http.Handler {
 		mux.HandleFunc("GET "+x.path, s.serveStream(&x))
 	}
 	mux.HandleFunc("GET /ui/definitions/export", s.exportDefinitions)
-	mux.HandleFunc("POST /ui/definitions/import", s.importDefinitions)
+	mux.HandleFunc("POST "+importPath, s.importDefinitions)
 	return protect(mux)
 }
 
@@ -84,4 +84,12 @@ func Addresses() (all []string) {
 		}
 	}
 	return all
+}
+
+// Actions returns the paths of all forms that change something, for tests that send each.
+func Actions() (all []string) {
+	for _, x := range actions() {
+		all = append(all, x.path)
+	}
+	return append(all, importPath)
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -69,10 +70,12 @@ type columnChoice struct {
 
 // queuesPage is the list of queues.
 type queuesPage struct {
-	Page    listPage[*queueRow]
-	VHosts  []string
-	Columns []queueColumn
-	Choices []columnChoice
+	Page     listPage[*queueRow]
+	VHosts   []string
+	Declares []string // vhosts in which the user may declare some
+	Changes  bool     // the user may purge or delete some
+	Columns  []queueColumn
+	Choices  []columnChoice
 }
 
 func loadQueues(v *visit) (any, error) {
@@ -81,6 +84,12 @@ func loadQueues(v *visit) (any, error) {
 	if p.VHosts, err = v.vhosts(); err != nil {
 		return nil, err
 	}
+	may, err := v.rightsIn()
+	if err != nil {
+		return nil, err
+	}
+	p.Declares = declarable(may)
+	p.Changes = slices.ContainsFunc(may, func(r rights) bool { return r.Configure || r.Read })
 	vhost := v.URL.Query().Get("vhost")
 	if vhost == "" {
 		err = v.list(&p.Page, v.listQuery(), "/api/queues")
@@ -164,7 +173,7 @@ func asksBulk(button string) func(v *visit) (question, error) {
 	}
 }
 
-// doBulk sends a request about each chosen queue. It ends at the first that is refused, and says how far it came.
+// doBulk sends a request about each chosen queue. It ends at the first that is refused, and says why and how far it came.
 func doBulk(said, method, path string) func(v *visit) (outcome, error) {
 	return func(v *visit) (outcome, error) {
 		all, err := v.chosen()
@@ -172,8 +181,14 @@ func doBulk(said, method, path string) func(v *visit) (outcome, error) {
 			return outcome{}, err
 		}
 		for i, x := range all {
-			if err := v.change(method, nil, nil, path, x.vhost, x.name); err != nil && !missing(err) {
-				return outcome{}, badForm("queue", fmt.Sprintf("%s %d of %d queues, then %s was refused: %s", said, i, len(all), strconv.Quote(x.name), err))
+			err := v.change(method, nil, nil, path, x.vhost, x.name)
+			switch f, is := errors.AsType[*fault](err); {
+			case err == nil, missing(err):
+			case is:
+				f.Reason = fmt.Sprintf("%s %d of %d queues, then %s was refused: %s", said, i, len(all), strconv.Quote(x.name), f.Reason)
+				return outcome{}, f
+			default:
+				return outcome{}, err
 			}
 		}
 		return outcome{"/ui/queues", said + " " + plural(len(all), "queue") + "."}, nil

@@ -1,12 +1,9 @@
 package page
 
 import (
-	"encoding/json"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 )
 
 // queuePartViews are the pages about parts of one queue.
@@ -22,10 +19,9 @@ func queuePartViews() []view {
 // queuePartActions change parts of one queue.
 func queuePartActions() []action {
 	return slices.Concat(messageActions(), []action{
+		{path: "/ui/queue/members/lead", does: transferLeader},
 		{path: "/ui/queue/members/add", does: addMember},
 		{path: "/ui/queue/members/remove", asks: asksRemoveMember, does: removeMember},
-		{path: "/ui/queue/bindings/bind", does: bindQueue},
-		{path: "/ui/queue/bindings/unbind", asks: asksUnbindQueue, does: unbindQueue},
 	})
 }
 
@@ -85,50 +81,4 @@ func loadQueueBindings(v *visit) (any, error) {
 		}
 	}
 	return &p, err
-}
-
-// bindQueue binds the queue to an exchange.
-func bindQueue(v *visit) (outcome, error) {
-	arguments, err := v.jsonField("arguments")
-	if err != nil {
-		return outcome{}, err
-	}
-	source := v.PostFormValue("source")
-	if source == "" {
-		return outcome{}, badForm("source", "name an exchange; each queue is bound to the default exchange already")
-	}
-	vhost, name := v.thisQueue()
-	body := map[string]any{"routing_key": v.PostFormValue("key"), "arguments": arguments}
-	err = v.change(http.MethodPost, body, nil, bindingPath("queue"), vhost, source, name)
-	return outcome{v.aboutQueue("/ui/queue/bindings"), "The queue is bound to exchange " + source + "."}, err
-}
-
-func asksUnbindQueue(v *visit) (question, error) {
-	vhost, name := v.thisQueue()
-	var b bindingRow
-	if err := v.get(&b, bindingPath("queue")+"/%s", vhost, v.FormValue("source"), name, v.FormValue("props")); err != nil {
-		return question{}, err
-	}
-	q := question{
-		Title: "Unbind queue " + name + " from exchange " + b.Source + "?", Button: "Unbind", Back: v.aboutQueue("/ui/queue/bindings"),
-		Lines: []string{
-			"Messages to exchange " + strconv.Quote(b.Source) + " that match the routing key " + strconv.Quote(b.Key) + " no longer reach the queue by this binding.",
-			"Messages that are in the queue stay there.",
-		},
-	}
-	if len(b.Arguments) > 0 {
-		text, err := json.Marshal(b.Arguments)
-		if err != nil {
-			return question{}, err
-		}
-		q.Lines = append(q.Lines, "The binding has the arguments "+string(text)+".")
-	}
-	return q, nil
-}
-
-func unbindQueue(v *visit) (outcome, error) {
-	vhost, name := v.thisQueue()
-	source := v.FormValue("source")
-	err := v.change(http.MethodDelete, nil, nil, bindingPath("queue")+"/%s", vhost, source, name, v.FormValue("props"))
-	return outcome{v.aboutQueue("/ui/queue/bindings"), "The queue is not bound to exchange " + source + " by this binding any more."}, err
 }

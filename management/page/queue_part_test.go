@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -10,80 +9,7 @@ import (
 	"testing"
 
 	"github.com/rabbitmq/amqp091-go"
-
-	"github.com/quorate/quorate/internal/testcluster"
 )
-
-// about is the query of pages about a queue in the default vhost; more are names and values.
-func about(name string, more ...string) string {
-	q := url.Values{"vhost": {"/"}, "name": {name}}
-	for i := 0; i < len(more); i += 2 {
-		q.Add(more[i], more[i+1])
-	}
-	return "?" + q.Encode()
-}
-
-// aboutForm is about as a form.
-func aboutForm(name string, more ...string) url.Values {
-	q, _ := url.ParseQuery(about(name, more...)[1:])
-	return q
-}
-
-// done sends a form that must be taken, and returns the page that it leads to.
-func (x *browser) done(path string, form url.Values) string {
-	x.t.Helper()
-	code, body, to := x.post(path, form)
-	if code != http.StatusSeeOther {
-		x.t.Fatalf("%s with %v: %d\n%s", path, form, code, body)
-	}
-	return to
-}
-
-// shows checks what a page has and, after an exclamation mark, what it has not.
-func (x *browser) shows(path string, want ...string) {
-	x.t.Helper()
-	body := x.page(path)
-	for _, w := range want {
-		if not, is := strings.CutPrefix(w, "!"); is == strings.Contains(body, not) {
-			x.t.Errorf("%s: want %q in\n%s", path, w, body)
-		}
-	}
-}
-
-// await waits until a page has a text.
-func (x *browser) await(path, want string) {
-	x.t.Helper()
-	testcluster.Poll(x.t, path+" has "+want, func() error {
-		if _, body, _ := x.get(path); !strings.Contains(body, want) {
-			return errors.New(body)
-		}
-		return nil
-	})
-}
-
-// operationsEnd waits until no operation runs: a queue takes one of a kind at a time.
-func (x *browser) operationsEnd() {
-	x.t.Helper()
-	testcluster.Poll(x.t, "operations end", func() error {
-		r, err := http.NewRequestWithContext(x.t.Context(), http.MethodGet, x.base+"/v1/operations?running", nil)
-		if err != nil {
-			return err
-		}
-		r.SetBasicAuth("guest", "guest")
-		if code, body, _ := x.do(r); code != http.StatusOK || body != "[]\n" {
-			return errors.New(body)
-		}
-		return nil
-	})
-}
-
-// refusedForm sends a form that must be refused with a text.
-func (x *browser) refusedForm(path string, form url.Values, code int, want string) {
-	x.t.Helper()
-	if got, body, to := x.post(path, form); got != code || !strings.Contains(body, want) {
-		x.t.Errorf("%s with %v: %d to %q, want %d and %q in\n%s", path, form, got, to, code, want, body)
-	}
-}
 
 // reject discards the oldest message of a queue.
 func reject(t *testing.T, ch *amqp091.Channel, queue string) {
@@ -120,15 +46,15 @@ func TestMessages(t *testing.T) {
 	s := start(t, 1)
 	x := s.login("guest", "guest")
 	const path = "/ui/queue/messages"
-	x.done("/ui/queues/declare", aboutForm("work"))
+	x.leads("/ui/queues/declare", aboutForm("work"))
 	x.shows(path+"/publish"+about("work"), `name="headers"`, `value="2" selected`)
 	fields := aboutForm("work", "body", "{\"a\":\r\n 1}", "message_id", harmful, "content_type", "application/json", "headers", `{"n": 9007199254740993, "region": "eu"}`,
 		"priority", "3", "timestamp", "1700000000", "delivery_mode", "2", "expiration", "3600000")
-	if to := x.done(path+"/publish", fields); to != path+about("work") {
+	if to := x.leads(path+"/publish", fields); to != path+about("work") {
 		t.Errorf("published, then %s", to)
 	}
-	x.done(path+"/publish", aboutForm("work", "body", "AAH/", "encoding", "base64", "message_id", "m2", "headers", `{"n": 2}`))
-	x.done(path+"/publish", aboutForm("work", "message_id", "m3"))
+	x.leads(path+"/publish", aboutForm("work", "body", "AAH/", "encoding", "base64", "message_id", "m2", "headers", `{"n": 2}`))
+	x.leads(path+"/publish", aboutForm("work", "message_id", "m3"))
 	x.shows(path+about("work"), "&lt;script&gt;", "!<script>alert", "m2", "m3", "3 messages shown", "0001ff", "{&#34;a&#34;: 1}")
 	x.shows(path+about("work", "bodies", "none"), "m2", "!0001ff")
 	x.shows(path+about("work", "header", "n", "value", "2"), "m2", "!m3")
@@ -148,7 +74,7 @@ func TestMessages(t *testing.T) {
 	x.shows(path+"/publish"+about("work", "number", "1"), ">\n{&#34;a&#34;:\n 1}</textarea>", "9007199254740993", `value="1700000000"`, `value="application/json"`)
 	x.shows(path+"/publish"+about("work", "number", "2"), "AAH/</textarea>", `value="base64" selected`)
 	for i, deaths := range []string{`"none"`, `[{"count": "many"}]`, `[7]`, `{}`} { // clients may send anything by this name
-		x.done(path+"/publish", aboutForm("work", "headers", `{"x-death": `+deaths+`}`))
+		x.leads(path+"/publish", aboutForm("work", "headers", `{"x-death": `+deaths+`}`))
 		x.shows("/ui/queue/message"+about("work", "number", strconv.Itoa(4+i)), `<dt dir="auto">x-death</dt>`, "!How it died")
 	}
 	for _, gone := range []string{path + about("work", "number", "x"), path + about("work", "page_token", "x"), path + about("work", "part", "x")} {
@@ -159,10 +85,10 @@ func TestMessages(t *testing.T) {
 	if code, _, _ := x.get("/ui/queue/message" + about("work", "number", "99")); code != http.StatusNotFound {
 		t.Errorf("a message that is not there: %d", code)
 	}
-	x.refusedForm(path+"/publish", aboutForm("work", "priority", "high"), http.StatusBadRequest, "no whole number")
-	x.refusedForm(path+"/publish", aboutForm("work", "headers", "[]"), http.StatusBadRequest, "want a JSON object")
-	x.refusedForm(path+"/publish", aboutForm("work", "body", "?", "encoding", "base64"), http.StatusBadRequest, "base64")
-	x.refusedForm(path+"/publish", aboutForm("nix"), http.StatusNotFound, "nix")
+	x.refuses(path+"/publish", aboutForm("work", "priority", "high"), http.StatusBadRequest, "no whole number")
+	x.refuses(path+"/publish", aboutForm("work", "headers", "[]"), http.StatusBadRequest, "want a JSON object")
+	x.refuses(path+"/publish", aboutForm("work", "body", "?", "encoding", "base64"), http.StatusBadRequest, "base64")
+	x.refuses(path+"/publish", aboutForm("nix"), http.StatusNotFound, "nix")
 }
 
 // Messages are deleted, moved and redriven after a dry run, by an operation; a page of another session changes nothing.
@@ -170,12 +96,12 @@ func TestMessageJobs(t *testing.T) {
 	s := start(t, 1)
 	x, ch := s.login("guest", "guest"), s.channel()
 	const path = "/ui/queue/messages"
-	x.done("/ui/queues/declare", aboutForm("work", "arguments", `{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}`))
+	x.leads("/ui/queues/declare", aboutForm("work", "arguments", `{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}`))
 	for _, name := range []string{"dead", harmful} {
-		x.done("/ui/queues/declare", aboutForm(name))
+		x.leads("/ui/queues/declare", aboutForm(name))
 	}
 	for _, id := range []string{"m1", "m2", "m3", "m4"} {
-		x.done(path+"/publish", aboutForm("work", "message_id", id))
+		x.leads(path+"/publish", aboutForm("work", "message_id", id))
 	}
 	reject(t, ch, "work")
 	x.await(path+about("dead"), "dead letter</span>")
@@ -188,23 +114,23 @@ func TestMessageJobs(t *testing.T) {
 		}
 	}
 	x.shows(path+"/delete"+about("work", "chosen", "2"), "Delete 1 message of", "m2", "!m3", "Type <strong")
-	x.refusedForm(path+"/delete", aboutForm("work", "chosen", "2"), http.StatusBadRequest, "nothing was done")
-	if to := x.done(path+"/delete", aboutForm("work", "chosen", "2", "typed", "work")); !strings.HasPrefix(to, "/ui/operation?id=") {
+	x.refuses(path+"/delete", aboutForm("work", "chosen", "2"), http.StatusBadRequest, "nothing was done")
+	if to := x.leads(path+"/delete", aboutForm("work", "chosen", "2", "typed", "work")); !strings.HasPrefix(to, "/ui/operation?id=") {
 		t.Errorf("deleted, then %s", to)
 	}
 	x.await(path+about("work"), "2 messages shown")
 	x.shows(path+"/move"+about("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful), "Move 1 message of", "&lt;script&gt;", "!<script>alert")
-	x.done(path+"/move", aboutForm("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful))
+	x.leads(path+"/move", aboutForm("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful))
 	x.await(path+about(harmful), "m3")
 	x.operationsEnd()
-	x.done(path+"/move", aboutForm("work", "scope", "all", "to", "exchange", "key", "dead"))
+	x.leads(path+"/move", aboutForm("work", "scope", "all", "to", "exchange", "key", "dead"))
 	x.await(path+about("dead"), "m4")
-	x.refusedForm(path+"/move", aboutForm("dead", "scope", "all", "to", "exchange", "target", "nix"), http.StatusNotFound, "nix")
+	x.refuses(path+"/move", aboutForm("dead", "scope", "all", "to", "exchange", "target", "nix"), http.StatusNotFound, "nix")
 	x.shows(path+"/redrive"+about("dead", "scope", "all", "dead", "true"), "Redrive 1 message of", "go back to the queue where they first died")
-	x.done(path+"/redrive", aboutForm("dead", "scope", "all", "dead", "true"))
+	x.leads(path+"/redrive", aboutForm("dead", "scope", "all", "dead", "true"))
 	x.await(path+about("work"), "m1")
 	forged := aboutForm("dead", "scope", "all", "typed", "dead", "form_token", "x")
-	x.refusedForm(path+"/delete", forged, http.StatusForbidden, "another session")
+	x.refuses(path+"/delete", forged, http.StatusForbidden, "another session")
 	x.shows(path+about("dead"), "m4")
 }
 
@@ -212,8 +138,8 @@ func TestMessageJobs(t *testing.T) {
 func TestDeadLetters(t *testing.T) {
 	s := start(t, 1)
 	x, ch := s.login("guest", "guest"), s.channel()
-	x.done("/ui/queues/declare", aboutForm("work", "arguments", `{"x-dead-letter-exchange": "nowhere", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}`))
-	x.done("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
+	x.leads("/ui/queues/declare", aboutForm("work", "arguments", `{"x-dead-letter-exchange": "nowhere", "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}`))
+	x.leads("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
 	x.shows("/ui/queue/dead-letters"+about("work"), "It goes nowhere", "nowhere", "x-dead-letter-strategy", "<td dir=\"auto\">argument</td>", "No message has died", "!holds dead letters")
 	reject(t, ch, "work")
 	x.await("/ui/queue/dead-letters"+about("work"), "Dead letters wait because")
@@ -227,41 +153,44 @@ func TestDeadLetters(t *testing.T) {
 	if err := ch.ExchangeDeclare("nowhere", "topic", true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	x.done("/ui/queues/declare", aboutForm(harmful))
-	x.done("/ui/queue/bindings/bind", aboutForm(harmful, "source", "nowhere", "key", "work.#"))
+	x.leads("/ui/queues/declare", aboutForm(harmful))
+	x.leads("/ui/binding/add", aboutForm(harmful, "of", "queue", "kind", "queue", "destination", harmful, "source", "nowhere", "routing_key", "work.#"))
 	x.await("/ui/queue/messages"+about(harmful), "m1")
 	x.shows("/ui/queue/dead-letters"+about("work", "reason", "expired", "key", "other"), "It goes nowhere", "1 bindings do not match", "&lt;script&gt;", "!<script>alert")
 	x.shows("/ui/queue/dead-letters"+about("work"), "!It goes nowhere", "matches:", "!<script>alert", "!Dead letters wait because")
 }
 
 // unbindLink finds the links to the questions before bindings are removed.
-var unbindLink = regexp.MustCompile(`href="(/ui/queue/bindings/unbind[^"]+)"`)
+var unbindLink = regexp.MustCompile(`href="(/ui/binding/remove[^"]+)"`)
 
 // Bindings are made and removed; what belongs to the default exchange stays.
 func TestQueueBindings(t *testing.T) {
 	s := start(t, 1)
 	x, ch := s.login("guest", "guest"), s.channel()
 	long := strings.Repeat("k", 255)
-	x.done("/ui/queues/declare", aboutForm(harmful))
+	x.leads("/ui/queues/declare", aboutForm(harmful))
 	if err := ch.ExchangeDeclare(harmful, "headers", true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	const path = "/ui/queue/bindings"
+	bind := func(more ...string) url.Values {
+		return aboutForm(harmful, append([]string{"of", "queue", "kind", "queue", "destination", harmful}, more...)...)
+	}
 	x.shows(path+about(harmful), "always there", `value="&lt;script&gt;`, "!<script>alert", "1 of 1")
-	x.done(path+"/bind", aboutForm(harmful, "source", harmful, "key", long, "arguments", `{"x-match": "any", "a": "<b>"}`))
-	x.done(path+"/bind", aboutForm(harmful, "source", harmful, "key", "."))
-	x.refusedForm(path+"/bind", aboutForm(harmful, "key", "k"), http.StatusBadRequest, "name an exchange")
-	x.refusedForm(path+"/bind", aboutForm(harmful, "source", "nix"), http.StatusNotFound, "nix")
-	x.refusedForm(path+"/bind", aboutForm(harmful, "source", harmful, "arguments", "x"), http.StatusBadRequest, "want a JSON object")
+	x.leads("/ui/binding/add", bind("source", harmful, "routing_key", long, "arguments", `{"x-match": "any", "a": "<b>"}`))
+	x.leads("/ui/binding/add", bind("source", harmful, "routing_key", "."))
+	x.refuses("/ui/binding/add", bind("routing_key", "k"), http.StatusBadRequest, "want a name")
+	x.refuses("/ui/binding/add", bind("source", "nix"), http.StatusNotFound, "nix")
+	x.refuses("/ui/binding/add", bind("source", harmful, "arguments", "x"), http.StatusBadRequest, "want a JSON object")
 	x.shows(path+about(harmful), long, "&lt;b&gt;", "!<b>", "3 of 3")
 	x.shows("/ui/queue/messages/publish"+about(harmful), "!<script>alert")
 	for _, found := range unbindLink.FindAllStringSubmatch(x.page(path+about(harmful)), -1) {
 		to, _ := url.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
-		x.shows(to.String(), "Unbind queue", "!<script>alert", "!<b>")
-		x.done(to.Path, to.Query())
+		x.shows(to.String(), "Remove the binding of queue", "!<script>alert", "!<b>")
+		x.leads(to.Path, to.Query())
 	}
-	x.shows(path+about(harmful), "1 of 1", "!Unbind…")
-	if code, _, _ := x.get(path + "/unbind" + about(harmful, "source", harmful, "props", "~")); code != http.StatusNotFound {
+	x.shows(path+about(harmful), "1 of 1", "!Remove…")
+	if code, _, _ := x.get("/ui/binding/remove?" + bind("source", harmful, "props", "~").Encode()); code != http.StatusNotFound {
 		t.Errorf("a binding that is not there: %d", code)
 	}
 }
@@ -270,8 +199,8 @@ func TestQueueBindings(t *testing.T) {
 func TestQueueConsumers(t *testing.T) {
 	s := start(t, 1)
 	x, ch := s.login("guest", "guest"), s.channel()
-	x.done("/ui/queues/declare", aboutForm("work"))
-	x.done("/ui/queues/declare", aboutForm("other"))
+	x.leads("/ui/queues/declare", aboutForm("work"))
+	x.leads("/ui/queues/declare", aboutForm("other"))
 	x.shows("/ui/queue/consumers"+about("work"), "Nobody consumes")
 	if err := ch.Qos(7, 0, false); err != nil {
 		t.Fatal(err)
@@ -279,7 +208,7 @@ func TestQueueConsumers(t *testing.T) {
 	if _, err := ch.Consume("work", harmful, false, false, false, false, amqp091.Table{"x-priority": int32(5)}); err != nil {
 		t.Fatal(err)
 	}
-	x.done("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
+	x.leads("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
 	x.await("/ui/queue/messages"+about("work", "part", "unsettled"), "m1")
 	x.shows("/ui/queue/consumers"+about("work"), "&lt;script&gt;", "!<script>alert", `/ui/connection?name=127.0.0.1`, `<td class="number">7</td><td class="number">1</td>`, "<code>x-priority</code>: <code>5</code>")
 	x.shows("/ui/queue/consumers"+about("other"), "Nobody consumes")
@@ -289,7 +218,7 @@ func TestQueueConsumers(t *testing.T) {
 func TestMembers(t *testing.T) {
 	s := start(t, 3)
 	x := s.login("guest", "guest")
-	x.done("/ui/queues/declare", aboutForm("work"))
+	x.leads("/ui/queues/declare", aboutForm("work"))
 	const path = "/ui/queue/members"
 	x.await(path+about("work"), "<strong>leader</strong>")
 	x.shows(path+about("work"), "Each node of the cluster is a member", "Remove node-0", "Remove node-2")
@@ -297,13 +226,13 @@ func TestMembers(t *testing.T) {
 	if code, _, _ := x.get(path + "/remove" + about("work", "node", "nix")); code == http.StatusOK {
 		t.Error("a node that is no member can be removed")
 	}
-	x.refusedForm(path+"/remove", aboutForm("work", "node", "node-0", "typed", "work"), http.StatusBadRequest, "nothing was done")
-	if to := x.done(path+"/remove", aboutForm("work", "node", "node-0", "typed", "node-0")); !strings.HasPrefix(to, "/ui/operation?id=") {
+	x.refuses(path+"/remove", aboutForm("work", "node", "node-0", "typed", "work"), http.StatusBadRequest, "nothing was done")
+	if to := x.leads(path+"/remove", aboutForm("work", "node", "node-0", "typed", "node-0")); !strings.HasPrefix(to, "/ui/operation?id=") {
 		t.Errorf("removed, then %s", to)
 	}
 	x.await(path+about("work"), "<option>node-0</option>")
 	x.operationsEnd()
-	x.done(path+"/add", aboutForm("work", "node", "node-0"))
+	x.leads(path+"/add", aboutForm("work", "node", "node-0"))
 	x.await(path+about("work"), "Each node of the cluster is a member")
 }
 
@@ -312,12 +241,12 @@ func TestQueuePartsOfOthers(t *testing.T) {
 	s := start(t, 1)
 	x := s.login("guest", "guest")
 	s.addUser("reader", "management")
-	x.done("/ui/queues/declare", aboutForm("work"))
-	x.done("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
+	x.leads("/ui/queues/declare", aboutForm("work"))
+	x.leads("/ui/queue/messages/publish", aboutForm("work", "message_id", "m1"))
 	other := s.login("reader", "p")
 	for path, send := range map[string]url.Values{
 		"/ui/queue/messages/publish": aboutForm("work"), "/ui/queue/messages/delete": aboutForm("work", "scope", "all", "typed", "work"),
-		"/ui/queue/bindings/bind": aboutForm("work", "source", "amq.topic"), "/ui/queue/members/add": aboutForm("work", "node", "node-0"),
+		"/ui/binding/add": aboutForm("work", "kind", "queue", "destination", "work", "source", "amq.topic"), "/ui/queue/members/add": aboutForm("work", "node", "node-0"),
 		"/ui/queue/members/remove": aboutForm("work", "node", "node-0", "typed", "node-0"),
 	} {
 		if code, body, _ := other.post(path, send); code != http.StatusForbidden && code != http.StatusNotFound {

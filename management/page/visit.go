@@ -18,6 +18,7 @@ type visit struct {
 	who   who
 	// silent are the nodes that did not answer what this visit asked for.
 	silent []string
+	rights map[[3]string]rights // that To has asked for
 }
 
 // who is the user of a session.
