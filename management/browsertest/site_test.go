@@ -24,7 +24,7 @@ type served struct {
 	t       *testing.T
 	cluster *testcluster.Cluster
 	base    string
-	// asked counts the requests for each path.
+	// asked counts the requests for each path, and those by each method: "POST /ui/logout".
 	mu    sync.Mutex
 	asked map[string]int
 }
@@ -49,6 +49,7 @@ func (s *served) handle(t testing.TB) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.asked[r.URL.Path]++
+		s.asked[r.Method+" "+r.URL.Path]++
 		s.mu.Unlock()
 		h.ServeHTTP(w, r)
 	}))
@@ -57,7 +58,7 @@ func (s *served) handle(t testing.TB) string {
 	return server.URL
 }
 
-// asks returns how often a path was asked for.
+// asks returns how often a path was asked for, or by a method.
 func (s *served) asks(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,4 +126,10 @@ func send(t testing.TB, x *http.Client, method, to string, form url.Values) (*ht
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return x.Do(r)
+}
+
+// await waits until something is so.
+func (s *served) await(what string, f func() error) {
+	s.t.Helper()
+	testcluster.Poll(s.t, what, f)
 }
