@@ -68,6 +68,32 @@ func TestQueuesBecomeComplete(t *testing.T) {
 	}
 }
 
+// RE-4: a queue that has lost a member gets another one although no node came or went, for example when a node dies while
+// its member is built anew.
+func TestShortQueueBecomesComplete(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		quick(c)
+		c.Expect = 2
+	})
+	n.start("a", "b")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.start("c")
+	n.has(q, "a", "b", "c") // what there is to do because of c is done
+	if _, err := n.nodes["a"].catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Leave: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	left := false
+	poll(t, "c leaves and comes back", func() error {
+		r, ok := n.nodes["a"].View().QueueByUID(q)
+		left = left || ok && !slices.Contains(r.Members, "c")
+		if !left || !ok || r.Change != nil || len(r.Members) < 3 {
+			return fmt.Errorf("it has left: %v; %+v", left, r)
+		}
+		return nil
+	})
+}
+
 // RE-4: others take the place of a node that is lost for good, while confirms go on; then
 // it can be forgotten, and its vote in the catalog goes.
 func TestLostNodeIsReplaced(t *testing.T) {

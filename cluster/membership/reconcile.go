@@ -18,29 +18,40 @@ const (
 	// while there are none, should one have gone unnoticed.
 	repairTick = 500 * time.Millisecond
 	repairRest = 30 * time.Second
+	// unsteadyDelays is how many delays queues wait at most while nodes come and go all the time.
+	unsteadyDelays = 6
 )
 
 // pace says when to look at all queues.
 type pace struct {
 	interval, delay time.Duration
+	longest         time.Duration                // to wait for nodes that come and go all the time; 0: unlimited
 	nodes           string                       // as they were last seen
 	policies        map[string]catalog.PolicySet // same, by vhost
-	changed         time.Time                    // since when they are so; zero: looked at since
+	changed         time.Time                    // since when nodes are so
+	asked           time.Time                    // since when something has changed that was not looked at; zero: nothing has
 	last            time.Time                    // when queues were looked at
 	again           bool                         // something was left
 }
 
-// due reports whether to look at all queues now.
-func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.PolicySet) bool {
-	if nodes != p.nodes || !maps.Equal(policies, p.policies) {
-		p.nodes, p.policies, p.changed = nodes, policies, now
+// due reports whether to look at all queues now. short says that a queue has fewer members than it should have. Only
+// nodes have to be steady: where clients change policies or queues all the time, nothing ever is.
+func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.PolicySet, short bool) bool {
+	if p.asked.IsZero() && (short || nodes != p.nodes || !maps.Equal(policies, p.policies)) {
+		p.asked = now
 	}
-	steady := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
+	if nodes != p.nodes {
+		p.nodes, p.changed = nodes, now
+	}
+	p.policies = policies
+	waited := now.Sub(p.asked)
+	steady := now.Sub(p.changed) >= p.delay || p.longest > 0 && waited >= p.longest
+	asked := !p.asked.IsZero() && waited >= p.delay && steady
 	repeat := p.again && now.Sub(p.last) >= p.delay
-	if !steady && !repeat && now.Sub(p.last) < p.interval {
+	if !asked && !repeat && now.Sub(p.last) < p.interval {
 		return false
 	}
-	p.last, p.changed, p.again = now, time.Time{}, false
+	p.last, p.asked, p.again = now, time.Time{}, false
 	return true
 }
 
@@ -48,31 +59,47 @@ func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.Poli
 // the catalog.
 func (rc *Reconciler) KeepSizes() {
 	cfg := rc.cfg.Settings
-	fresh := func() (members, leaders pace, unseen map[id.NodeID]time.Time) {
+	fresh := func() (members, leaders pace, unseen map[id.NodeID]time.Time, seen *catalog.View) {
 		now := time.Now()
-		return pace{interval: cfg.Interval, delay: cfg.Delay, last: now},
-			pace{interval: cfg.Interval, delay: cfg.LeadersDelay, last: now}, map[id.NodeID]time.Time{}
+		return pace{interval: cfg.Interval, delay: cfg.Delay, longest: unsteadyDelays * cfg.Delay, last: now},
+			pace{interval: cfg.Interval, delay: cfg.LeadersDelay, last: now}, map[id.NodeID]time.Time{}, rc.cfg.View()
 	}
-	p, leaders, unseen := fresh()
+	p, leaders, unseen, seen := fresh()
 	logged := map[id.NodeID]string{} // why a node that waits was not let in
 	turns := rc.cfg.Catalog.Turns()
 	for busy := true; turns.Next(busy) == nil; {
 		busy = true
 		if !rc.cfg.Catalog.Leads() {
-			p, leaders, unseen = fresh()
+			p, leaders, unseen, seen = fresh()
 			continue
 		}
-		now := time.Now()
+		now, before := time.Now(), seen
+		seen = rc.cfg.View()
 		nodes, lost := rc.look(now, unseen)
-		if !cfg.KeepLeaders && leaders.due(now, nodes, nil) {
+		if !cfg.KeepLeaders && leaders.due(now, nodes, nil, false) {
 			rc.SpreadLeaders()
 		}
-		if p.due(now, nodes, policySets(rc.cfg.View())) {
+		if p.due(now, nodes, policySets(seen), rc.short(before, seen)) {
 			p.again = rc.complete(lost)
 		}
 		waiting := rc.replaceLost(now, logged)
-		busy = waiting || p.again || !p.changed.IsZero() || !leaders.changed.IsZero() || len(unseen) > 0
+		busy = waiting || p.again || !p.asked.IsZero() || !leaders.asked.IsZero() || len(unseen) > 0
 	}
+}
+
+// short reports whether a queue that has changed between two views has too few members now, for example because a
+// member that was to join could not.
+func (rc *Reconciler) short(before, now *catalog.View) bool {
+	nodes := 0
+	for range now.Nodes() {
+		nodes++
+	}
+	for _, r := range now.ChangedQueues(before) {
+		if r != nil && r.Durable && r.Change == nil && len(r.Members) < min(rc.wanted(r), nodes) {
+			return true
+		}
+	}
+	return false
 }
 
 // policySets stands for the policies of all vhosts, as target-group-size is one of their

@@ -27,19 +27,50 @@ func TestPace(t *testing.T) {
 		{86 * time.Second, "ab", false},
 		{85*time.Second + time.Hour, "ab", true},
 	} {
-		if got := p.due(begin.Add(c.at), c.nodes, nil); got != c.want {
+		if got := p.due(begin.Add(c.at), c.nodes, nil, false); got != c.want {
 			t.Errorf("at %v: %v", c.at, got)
 		}
 	}
 	p.again = true
 	now := p.last.Add(9 * time.Second)
-	if p.due(now, "ab", nil) || !p.due(now.Add(time.Second), "ab", nil) || p.due(now.Add(20*time.Second), "ab", nil) {
+	if p.due(now, "ab", nil, false) || !p.due(now.Add(time.Second), "ab", nil, false) || p.due(now.Add(20*time.Second), "ab", nil, false) {
 		t.Error("what was left is looked at once more, after the delay")
 	}
 	policies := map[string]catalog.PolicySet{"/": {}}
 	now = p.last
-	if p.due(now, "ab", policies) || !p.due(now.Add(10*time.Second), "ab", policies) {
+	if p.due(now, "ab", policies, false) || !p.due(now.Add(10*time.Second), "ab", policies, false) {
 		t.Error("a change of policies is looked at after the delay")
+	}
+}
+
+// What changes all the time does not keep queues from being looked at: policies, which need not be steady, and nodes.
+func TestPaceOfChangesWithoutEnd(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		longest time.Duration
+		nodes   [2]string // in turns
+		short   bool
+		want    time.Duration // until it is due
+	}{
+		{"policies", time.Minute, [2]string{"ab", "ab"}, false, 10 * time.Second},
+		{"short queues", time.Minute, [2]string{"ab", "ab"}, true, 10 * time.Second},
+		{"nodes", time.Minute, [2]string{"a", "ab"}, false, time.Minute},
+		{"nodes, where they must be steady", 0, [2]string{"a", "ab"}, false, time.Hour},
+	} {
+		begin := time.Unix(1000, 0)
+		p := pace{interval: time.Hour, delay: 10 * time.Second, longest: c.longest, last: begin, nodes: c.nodes[1], changed: begin.Add(-time.Hour)}
+		for i := 0; ; i++ {
+			policies := map[string]catalog.PolicySet{"/": {}}
+			if i%2 == 1 && c.what == "policies" {
+				policies = nil
+			}
+			if now := begin.Add(time.Duration(i) * time.Second); p.due(now, c.nodes[i%2], policies, c.short) {
+				if got := now.Sub(begin); got != c.want {
+					t.Errorf("%s: due after %v, want %v", c.what, got, c.want)
+				}
+				break
+			}
+		}
 	}
 }
 
@@ -47,8 +78,8 @@ func TestPace(t *testing.T) {
 func TestPaceOfLeaders(t *testing.T) {
 	p := pace{interval: time.Hour, delay: time.Second, last: time.Now()}
 	now := p.last
-	p.due(now, "nodes", nil)
-	if !p.due(now.Add(time.Second), "nodes", nil) || p.due(now.Add(10*time.Minute), "nodes", nil) || !p.due(now.Add(2*time.Hour), "nodes", nil) {
+	p.due(now, "nodes", nil, false)
+	if !p.due(now.Add(time.Second), "nodes", nil, false) || p.due(now.Add(10*time.Minute), "nodes", nil, false) || !p.due(now.Add(2*time.Hour), "nodes", nil, false) {
 		t.Error("it is looked at again before nodes change or the interval is over")
 	}
 }
