@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,8 +22,9 @@ type ClusterConfig struct {
 	Binary string   // the node's program; required
 	Dir    string   // holds a directory for each node; required
 	Nodes  int      // 0: 3
+	Spare  int      // nodes besides, which the cluster does not expect: they join it when they are started
 	Name   string   // "": chaos
-	IDs    []string // of the nodes; nil: n1, n2 and so on
+	IDs    []string // of the nodes and the spare ones; nil: n1, n2 and so on
 	// FirstClientPort and FirstAMQPPort, if set, are tried for the first node's clients, the next
 	// ones 100 higher each, before free ports are looked for.
 	FirstClientPort, FirstAMQPPort int
@@ -37,7 +39,7 @@ type ClusterConfig struct {
 	// OnThread, if set, is called with a node's id on the thread that starts its process, which inherits
 	// what that changes of the thread. The thread ends with the process.
 	OnThread func(node string) error
-	// Hosts, if there are any, are where nodes run, one each; else all run on loopback.
+	// Hosts, if there are any, are where nodes run, one each, spare ones too; else all run on loopback.
 	Hosts []Host
 }
 
@@ -64,11 +66,14 @@ func (c ClusterConfig) Validate() error {
 	if c.Nodes < 0 || c.Nodes > 7 {
 		errs = append(errs, fmt.Errorf("chaos: Nodes is %d: use 1 to 7", c.Nodes))
 	}
-	if len(c.Hosts) > 0 && len(c.Hosts) != c.nodes() {
-		errs = append(errs, fmt.Errorf("chaos: Hosts has %d places for %d nodes: name one for each", len(c.Hosts), c.nodes()))
+	if c.Spare < 0 || c.Spare > 1 {
+		errs = append(errs, fmt.Errorf("chaos: Spare is %d: use 0 or 1", c.Spare))
 	}
-	if len(c.IDs) > 0 && len(c.IDs) != c.nodes() {
-		errs = append(errs, fmt.Errorf("chaos: IDs has %d names for %d nodes: name each", len(c.IDs), c.nodes()))
+	if len(c.Hosts) > 0 && len(c.Hosts) != c.all() {
+		errs = append(errs, fmt.Errorf("chaos: Hosts has %d places for %d nodes: name one for each", len(c.Hosts), c.all()))
+	}
+	if len(c.IDs) > 0 && len(c.IDs) != c.all() {
+		errs = append(errs, fmt.Errorf("chaos: IDs has %d names for %d nodes: name each", len(c.IDs), c.all()))
 	}
 	return errors.Join(errs...)
 }
@@ -80,10 +85,17 @@ func (c ClusterConfig) nodes() int {
 	return c.Nodes
 }
 
+// all returns the number of nodes and spare ones.
+func (c ClusterConfig) all() int { return c.nodes() + c.Spare }
+
 // Cluster is a set of node processes on loopback.
 type Cluster struct {
 	Nodes []*Node
+	Spare []*Node // that the cluster does not know before they are started
 }
+
+// All returns the nodes and the spare ones.
+func (c *Cluster) All() []*Node { return slices.Concat(c.Nodes, c.Spare) }
 
 // NewCluster writes the nodes' files and starts no process yet.
 func NewCluster(c ClusterConfig) (*Cluster, error) {
@@ -98,7 +110,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
 	out := &Cluster{}
-	for i := range c.nodes() {
+	for i := range c.all() {
 		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary, onThread: c.OnThread}
 		if len(c.IDs) > 0 {
 			n.ID = c.IDs[i]
@@ -131,11 +143,12 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 		}
 		out.Nodes = append(out.Nodes, n)
 	}
+	out.Nodes, out.Spare = out.Nodes[:c.nodes():c.nodes()], out.Nodes[c.nodes():]
 	join := make([]string, 0, len(out.Nodes))
 	for _, n := range out.Nodes {
 		join = append(join, cmp.Or(n.GossipAt, n.Gossip))
 	}
-	for _, n := range out.Nodes {
+	for _, n := range out.All() {
 		if err := n.writeConfig(c, join); err != nil {
 			return nil, err
 		}
@@ -196,7 +209,7 @@ func (c *Cluster) Addresses(except ...*Node) []string {
 
 // Node returns the node of this id, nil if there is none.
 func (c *Cluster) Node(id string) *Node {
-	for _, n := range c.Nodes {
+	for _, n := range c.All() {
 		if n.ID == id {
 			return n
 		}
@@ -249,9 +262,10 @@ func (n *Node) WaitReady(ctx context.Context) error {
 // Stop drains and stops all nodes that run, side by side; what does not end with ctx is
 // killed. Nodes that are paused go on first.
 func (c *Cluster) Stop(ctx context.Context) error {
-	errs := make([]error, len(c.Nodes))
+	all := c.All()
+	errs := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, n := range c.Nodes {
+	for i, n := range all {
 		if _, running := n.Running(); running {
 			wg.Go(func() { errs[i] = errors.Join(n.Resume(), n.Stop(ctx)) })
 		}
@@ -262,7 +276,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 
 // Kill ends all processes at once.
 func (c *Cluster) Kill() {
-	for _, n := range c.Nodes {
+	for _, n := range c.All() {
 		if _, running := n.Running(); running {
 			_ = n.Kill() // it ended by itself meanwhile
 		}

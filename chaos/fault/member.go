@@ -36,6 +36,10 @@ func memberKinds() []Kind {
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "end processes", change),
 		using(Kind{
+			Name: "scale", Does: "adds a node and takes one out; that one comes back with an empty disk in place of the added one",
+			Roles: one, Class: "members change", Alone: true, Named: true, Longest: 2 * time.Second,
+		}, "add nodes", scale),
+		using(Kind{
 			Name: "build", Does: "restarts nodes one after another with another build, and then back", Roles: []Role{Anyone, Majority, All},
 			Class: "restarted", Alone: true, Longest: 2 * time.Second,
 		}, "run another build", otherBuild),
@@ -140,6 +144,63 @@ func transfer(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 			return fmt.Sprintf("node %s took the queue over", node), true, nil
 		},
 	}, nil
+}
+
+// scale is what operators do to replace a machine, twice: before and after it the cluster has the same nodes.
+func scale(ctx context.Context, s *Scene, d target.Scaling, c Choice) (Fault, error) {
+	node := c.Nodes[0]
+	if err := whole(ctx, s); err != nil {
+		return Fault{}, err
+	}
+	added, err := exchange(ctx, s, d, node)
+	return Fault{Heal: func(ctx context.Context) error {
+		if added == "" || err != nil {
+			return nil // the run ends by that
+		}
+		back, err := exchange(ctx, s, d, added)
+		if err == nil && back != node {
+			err = fmt.Errorf("fault: node %s came back in place of %s", back, node)
+		}
+		return errors.Join(err, whole(ctx, s))
+	}}, err
+}
+
+// exchange adds a node, and takes another one out: its members move to the rest before the cluster forgets it. While
+// clients change members too, that may be refused for a moment.
+func exchange(ctx context.Context, s *Scene, d target.Scaling, out string) (added string, err error) {
+	if added, err = d.Add(ctx); err != nil {
+		return added, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	if err := s.Cluster.WaitReady(ctx, added); err != nil {
+		return added, err
+	}
+	for {
+		err := removed(ctx, s, out)
+		if err == nil {
+			return added, d.Remove(ctx, out)
+		}
+		if wait.For(ctx, 10*pollEvery) != nil {
+			return added, fmt.Errorf("fault: remove node %s: %w", out, err)
+		}
+	}
+}
+
+// exchangeTimeout bounds the time in which a node joins and another one leaves.
+const exchangeTimeout = 3 * time.Minute
+
+// removed has the cluster forget a node, and waits for the end of that.
+func removed(ctx context.Context, s *Scene, node string) error {
+	started, err := s.Client.RemoveNode(ctx, client.RemoveNodeRequest{Node: node})
+	if err != nil || started.Operation == nil {
+		return err
+	}
+	done, err := s.Client.WatchOperation(ctx, started.Operation.ID, nil)
+	if err == nil && done.Error != "" {
+		err = errors.New(done.Error)
+	}
+	return err
 }
 
 func otherBuild(ctx context.Context, s *Scene, b target.Builds, c Choice) (Fault, error) {

@@ -149,6 +149,14 @@ type Stores interface {
 	Lose(ctx context.Context, node string) error
 }
 
+// Scaling is the ability to add nodes to the cluster, and to take away those that it has forgotten.
+type Scaling interface {
+	// Add starts a node that the cluster does not have, with an empty disk, and returns its id. The node joins by itself.
+	Add(ctx context.Context) (node string, err error)
+	// Remove ends a node, which is one of Nodes no longer, and empties its disk.
+	Remove(ctx context.Context, node string) error
+}
+
 // Clocks is the ability to step a node's wall clock.
 type Clocks interface {
 	// Step shifts the node's wall clock by d from the true time; 0 ends it.

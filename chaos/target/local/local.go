@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/chaos"
@@ -25,7 +28,13 @@ type Cluster struct {
 
 	relay     *relay // between nodes; nil: they reach each other directly
 	tamperers tamperers
+
+	mu sync.Mutex
+	in []*chaos.Node // that the cluster is to have, in the order of their ids
 }
+
+// Spares is how many nodes can be added to those that a cluster is made of.
+const Spares = 1
 
 var _ interface {
 	target.Cluster
@@ -33,6 +42,7 @@ var _ interface {
 	target.Pausing
 	target.Files
 	target.Stores
+	target.Scaling
 	target.Builds
 	target.Network
 	target.Shaping
@@ -47,14 +57,15 @@ func Open(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
 	c.Apart = noRelay() == nil
 	out, err := Make(c, otherBinary)
 	if err == nil && c.Apart {
-		out.relay, err = newRelay(out.Cluster.Nodes)
+		out.relay, err = newRelay(out.All())
 	}
 	return out, err
 }
 
-// Make makes a cluster whose nodes reach each other directly, and starts no process yet.
+// Make makes a cluster whose nodes reach each other directly, and starts no process yet. Spares nodes can be added to it.
 func Make(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
 	out := &Cluster{Binary: c.Binary, OtherBinary: otherBinary}
+	c.Spare = Spares
 	if noTampering() == nil {
 		c.OnThread = out.tamperers.attach
 	}
@@ -62,7 +73,8 @@ func Make(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
 	if out.Cluster, err = chaos.NewCluster(c); err != nil {
 		return nil, err
 	}
-	for _, n := range out.Cluster.Nodes {
+	out.in = slices.Clone(out.Cluster.Nodes)
+	for _, n := range out.All() {
 		dir, err := filepath.Abs(n.DataDir())
 		if err != nil {
 			return nil, fmt.Errorf("local: %w", err)
@@ -92,8 +104,10 @@ func (c *Cluster) Lacks(ability any) error {
 
 // Nodes implements target.Cluster.
 func (c *Cluster) Nodes() []target.Node {
-	out := make([]target.Node, 0, len(c.Cluster.Nodes))
-	for _, n := range c.Cluster.Nodes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]target.Node, 0, len(c.in))
+	for _, n := range c.in {
 		out = append(out, target.Node{ID: n.ID, Client: n.Client, AMQP: n.AMQP, HTTP: n.HTTP})
 	}
 	return out
@@ -102,7 +116,7 @@ func (c *Cluster) Nodes() []target.Node {
 // Dial implements target.Cluster.
 func (c *Cluster) Dial(nodes ...string) client.Config {
 	cfg := client.Config{FixedAddresses: len(nodes) > 0}
-	for _, n := range c.Cluster.Nodes {
+	for _, n := range c.Nodes() {
 		if len(nodes) == 0 {
 			cfg.Addresses = append(cfg.Addresses, n.Client)
 		}
@@ -241,13 +255,51 @@ func (c *Cluster) Lose(_ context.Context, node string) error {
 	if err != nil {
 		return err
 	}
+	return empty(n)
+}
+
+// Add implements target.Scaling: the node is the first that the cluster does not have.
+func (c *Cluster) Add(context.Context) (node string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.All() {
+		if slices.Contains(c.in, n) {
+			continue
+		}
+		if err := n.Start(); err != nil {
+			return "", err
+		}
+		c.in = append(c.in, n)
+		slices.SortFunc(c.in, func(a, b *chaos.Node) int { return strings.Compare(a.ID, b.ID) })
+		return n.ID, nil
+	}
+	return "", fmt.Errorf("local: the cluster has all %d nodes that there are", len(c.in))
+}
+
+// Remove implements target.Scaling. A node that has ended by itself is removed too.
+func (c *Cluster) Remove(_ context.Context, node string) error {
+	n, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.in = slices.DeleteFunc(c.in, func(x *chaos.Node) bool { return x == n }) // before it ends, so that nobody starts it again
+	c.mu.Unlock()
+	if err := n.Kill(); c.Running(node) {
+		return err
+	}
+	return empty(n)
+}
+
+// empty deletes all that a node has stored, but its directory, which may be a mount point.
+func empty(n *chaos.Node) error {
 	entries, err := os.ReadDir(n.DataDir())
 	if err != nil {
-		return fmt.Errorf("local: wipe node %s: %w", node, err)
+		return fmt.Errorf("local: empty node %s: %w", n.ID, err)
 	}
-	for _, e := range entries { // not the directory: it may be a mount point
+	for _, e := range entries {
 		if err := os.RemoveAll(n.DataDir() + string(os.PathSeparator) + e.Name()); err != nil {
-			return fmt.Errorf("local: wipe node %s: %w", node, err)
+			return fmt.Errorf("local: empty node %s: %w", n.ID, err)
 		}
 	}
 	return nil

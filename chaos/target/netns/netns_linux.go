@@ -47,6 +47,7 @@ var _ interface {
 	target.Pausing
 	target.Files
 	target.Stores
+	target.Scaling
 	target.Builds
 	target.Network
 	target.Shaping
@@ -95,7 +96,7 @@ func (c *Cluster) build(ctx context.Context, o Options) error {
 		return err
 	}
 	config := chaos.ClusterConfig{Binary: o.Binary, Dir: o.Dir, Nodes: o.Nodes, Settings: o.Settings}
-	for i := range o.Nodes {
+	for i := range o.Nodes + local.Spares {
 		host, err := c.host(ctx, o, i)
 		if err != nil {
 			return err
