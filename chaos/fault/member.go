@@ -190,13 +190,24 @@ func exchange(ctx context.Context, s *Scene, d target.Scaling, out string) (adde
 // exchangeTimeout bounds the time in which a node joins and another one leaves.
 const exchangeTimeout = 3 * time.Minute
 
-// removed has the cluster forget a node, and waits for the end of that.
+// removed has the cluster forget a node, by another one, and waits for the end of that.
 func removed(ctx context.Context, s *Scene, node string) error {
-	started, err := s.Client.RemoveNode(ctx, client.RemoveNodeRequest{Node: node})
+	var others []string
+	for _, n := range s.Cluster.Nodes() {
+		if n.ID != node {
+			others = append(others, n.ID)
+		}
+	}
+	c, err := client.Dial(ctx, s.Cluster.Dial(others...))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	started, err := c.RemoveNode(ctx, client.RemoveNodeRequest{Node: node})
 	if err != nil || started.Operation == nil {
 		return err
 	}
-	done, err := s.Client.WatchOperation(ctx, started.Operation.ID, nil)
+	done, err := c.WatchOperation(ctx, started.Operation.ID, nil)
 	if err == nil && done.Error != "" {
 		err = errors.New(done.Error)
 	}
