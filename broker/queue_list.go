@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 )
 
@@ -23,7 +24,11 @@ func (b *Broker) figures() (*allFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, silent, err := b.cluster.AllFigures(ctx)
+	var before map[id.QueueUID]*cluster.QueueFigures
+	if s.last != nil {
+		before = s.last.queues
+	}
+	all, silent, err := b.cluster.AllFigures(ctx, before)
 	if err != nil {
 		return nil, err
 	}

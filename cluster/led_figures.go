@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,23 +39,25 @@ func (s calls) LedFigures(_ *nodev1.LedFiguresRequest, stream grpc.ServerStreami
 	return stream.Send(out)
 }
 
-// QueueFigures are those that a queue's leader has.
+// QueueFigures are those that a queue's leader has. They are not changed.
 type QueueFigures struct {
 	Leader   id.NodeID
 	Overview quorumq.Overview
+	text     []byte // as another node has sent them; nil: they are of this one
 }
 
 // AllFigures returns the figures of all queues that have a leader, with one question to each node, and the nodes that
-// did not answer within 2 s, as builds do not that do not know the question. They are as LedFigures yields them.
-func (c *Cluster) AllFigures(ctx context.Context) (all map[id.QueueUID]*QueueFigures, silent []id.NodeID, err error) {
+// did not answer within 2 s, as builds do not that do not know the question. They are as LedFigures yields them. Those
+// that are as they were before, when AllFigures was called last, are not read again: of thousands of queues most are idle.
+func (c *Cluster) AllFigures(ctx context.Context, before map[id.QueueUID]*QueueFigures) (all map[id.QueueUID]*QueueFigures, silent []id.NodeID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
-	all = map[id.QueueUID]*QueueFigures{}
+	all = make(map[id.QueueUID]*QueueFigures, len(before))
 	for uid, o := range c.LedFigures() {
 		all[uid] = &QueueFigures{Leader: c.cfg.Node, Overview: *o}
 	}
 	err = c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
-		theirs, err := ledBy(ctx, n, node)
+		theirs, err := ledBy(ctx, n, node, before)
 		return func() error {
 			for uid, f := range theirs {
 				// One that was cut off may still believe that it leads: the newer figures count.
@@ -70,7 +73,7 @@ func (c *Cluster) AllFigures(ctx context.Context) (all map[id.QueueUID]*QueueFig
 }
 
 // ledBy asks one node.
-func ledBy(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (map[id.QueueUID]*QueueFigures, error) {
+func ledBy(ctx context.Context, n id.NodeID, node nodev1.NodeClient, before map[id.QueueUID]*QueueFigures) (map[id.QueueUID]*QueueFigures, error) {
 	stream, err := node.LedFigures(ctx, &nodev1.LedFiguresRequest{})
 	if err != nil {
 		return nil, err
@@ -85,11 +88,16 @@ func ledBy(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (map[id.Que
 			return nil, err
 		}
 		for _, q := range r.GetQueues() {
-			f := &QueueFigures{Leader: n}
-			if err := json.Unmarshal(q.GetOverview(), &f.Overview); err != nil {
-				return nil, fmt.Errorf("figures of queue %d: %w", q.GetQueue(), err)
+			uid := id.QueueUID(q.GetQueue())
+			if f := before[uid]; f != nil && f.Leader == n && bytes.Equal(f.text, q.GetOverview()) {
+				out[uid] = f
+				continue
 			}
-			out[id.QueueUID(q.GetQueue())] = f
+			f := &QueueFigures{Leader: n, text: q.GetOverview()}
+			if err := json.Unmarshal(f.text, &f.Overview); err != nil {
+				return nil, fmt.Errorf("figures of queue %d: %w", uid, err)
+			}
+			out[uid] = f
 		}
 	}
 }
