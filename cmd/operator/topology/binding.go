@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -16,38 +15,12 @@ import (
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
-// bindings is the kind QuorateBinding.
-type bindings struct{}
-
-func (bindings) object() kube.Object   { return &v1alpha1.QuorateBinding{} }
-func (bindings) list() kube.ObjectList { return &v1alpha1.QuorateBindingList{} }
-
-func (bindings) reference(o kube.Object) v1alpha1.ClusterReference {
-	return as[*v1alpha1.QuorateBinding](o).Spec.Cluster
-}
-
-func (bindings) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &as[*v1alpha1.QuorateBinding](o).Status.TopologyStatus
-}
-
-func (bindings) removal(o kube.Object) removal {
-	return removalOf(as[*v1alpha1.QuorateBinding](o).Spec.Deletion)
-}
-
-func (bindings) read(o kube.Object) (subject, field.ErrorList) {
-	b, faults := spec.ReadBinding(as[*v1alpha1.QuorateBinding](o))
+func readBinding(o *v1alpha1.QuorateBinding) (subject, field.ErrorList) {
+	b, faults := spec.ReadBinding(o)
 	return binding{b}, faults
 }
 
-func (bindings) remedy() string { return "" }
-
-// removalOf returns what a kind without protection does when its object is deleted.
-func removalOf(d v1alpha1.ObjectDeletion) removal {
-	if d == v1alpha1.ObjectDeletionRetain {
-		return keep
-	}
-	return always
-}
+func removalOfBinding(o *v1alpha1.QuorateBinding) removal { return removalOf(o.Spec.Deletion) }
 
 // binding is the subject of a QuorateBinding.
 type binding struct{ spec.Binding }

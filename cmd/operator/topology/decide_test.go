@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -101,17 +100,17 @@ func TestTroubled(t *testing.T) {
 // The oldest object owns what several name; those of one second are ordered by their names.
 func TestOlder(t *testing.T) {
 	at := metav1.Now()
-	object := func(ns, name string, age time.Duration) kube.Object {
+	made := func(ns, name string, age time.Duration) object {
 		return &v1alpha1.QuorateQueue{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, CreationTimestamp: metav1.NewTime(at.Add(-age))}}
 	}
 	for _, c := range []struct {
-		a, b kube.Object
+		a, b object
 		want bool
 	}{
-		{object("b", "b", time.Hour), object("a", "a", 0), true},
-		{object("a", "a", 0), object("b", "b", time.Hour), false},
-		{object("a", "b", 0), object("b", "a", 0), true},
-		{object("a", "a", 0), object("a", "b", 0), true},
+		{made("b", "b", time.Hour), made("a", "a", 0), true},
+		{made("a", "a", 0), made("b", "b", time.Hour), false},
+		{made("a", "b", 0), made("b", "a", 0), true},
+		{made("a", "a", 0), made("a", "b", 0), true},
 	} {
 		if got := older(c.a, c.b); got != c.want {
 			t.Errorf("%s, %s: %v", c.a.GetName(), c.b.GetName(), got)
@@ -122,23 +121,23 @@ func TestOlder(t *testing.T) {
 // What a deleted object stands for stays for one that lives; of several that go, the oldest deletes it.
 func TestHeir(t *testing.T) {
 	at := metav1.Now()
-	object := func(name string, age time.Duration, dying bool) kube.Object {
+	made := func(name string, age time.Duration, dying bool) object {
 		o := &v1alpha1.QuorateQueue{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(at.Add(-age))}}
 		if dying {
 			o.DeletionTimestamp = &at
 		}
 		return o
 	}
-	me := object("me", time.Hour, true)
+	me := made("me", time.Hour, true)
 	for what, c := range map[string]struct {
-		others []kube.Object
+		others []object
 		want   string
 	}{
 		"alone":                       {nil, ""},
-		"a younger one lives":         {[]kube.Object{object("x", 0, false)}, "x"},
-		"an older one goes too":       {[]kube.Object{object("x", 2*time.Hour, true)}, "x"},
-		"a younger one goes too":      {[]kube.Object{object("x", 0, true)}, ""},
-		"one lives beside an old one": {[]kube.Object{object("x", 2*time.Hour, true), object("y", 0, false)}, "y"},
+		"a younger one lives":         {[]object{made("x", 0, false)}, "x"},
+		"an older one goes too":       {[]object{made("x", 2*time.Hour, true)}, "x"},
+		"a younger one goes too":      {[]object{made("x", 0, true)}, ""},
+		"one lives beside an old one": {[]object{made("x", 2*time.Hour, true), made("y", 0, false)}, "y"},
 	} {
 		got := ""
 		if h := heirOf(me, c.others); h != nil {

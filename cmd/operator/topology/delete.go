@@ -17,7 +17,7 @@ import (
 
 // delete deals with what an object stands for, and then lets the object go. It needs nothing from before: a delete that
 // was interrupted begins again, and what is gone already is no error.
-func (r *reconciler) delete(ctx context.Context, o kube.Object) (ctrl.Result, error) {
+func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(o, Finalizer) {
 		return ctrl.Result{}, nil
 	}
@@ -49,8 +49,8 @@ func (r *reconciler) delete(ctx context.Context, o kube.Object) (ctrl.Result, er
 
 // heirOf returns the object for which the broker keeps what o stands for: one that is not being deleted; or, of those
 // that all are, the oldest, which then deletes it.
-func heirOf(o kube.Object, others []kube.Object) kube.Object {
-	var oldest kube.Object
+func heirOf(o object, others []object) object {
+	var oldest object
 	for _, other := range others {
 		if other.GetDeletionTimestamp().IsZero() {
 			return other
@@ -63,19 +63,19 @@ func heirOf(o kube.Object, others []kube.Object) kube.Object {
 }
 
 // release lets the object go.
-func (r *reconciler) release(ctx context.Context, o kube.Object, why string) (ctrl.Result, error) {
+func (r *reconciler) release(ctx context.Context, o object, why string) (ctrl.Result, error) {
 	if why != "" {
 		r.event(o, corev1.EventTypeNormal, "Deleted", why)
 	}
-	before := as[kube.Object](o.DeepCopyObject())
+	before := as[object](o.DeepCopyObject())
 	controllerutil.RemoveFinalizer(o, Finalizer)
 	return ctrl.Result{}, kube.IgnoreNotFound(r.kube.Patch(ctx, o, kube.MergeFrom(before)))
 }
 
 // blocked says why the object cannot go yet, and how it can.
-func (r *reconciler) blocked(ctx context.Context, o kube.Object, x subject, err error) (ctrl.Result, error) {
-	status, now := r.kind.status(o), time.Now()
-	before := as[kube.Object](o.DeepCopyObject())
+func (r *reconciler) blocked(ctx context.Context, o object, x subject, err error) (ctrl.Result, error) {
+	status, now := o.Common(), time.Now()
+	before := as[object](o.DeepCopyObject())
 	reason, after := reasonInUse, patience(o.GetDeletionTimestamp().Time, now)
 	message := "the " + x.words() + " is in use, and goes as soon as it is not: " + err.Error() +
 		". To delete it at once, set spec.deletion to Always; to leave it in the broker, to Retain"

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/client"
@@ -16,23 +15,14 @@ import (
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
-// exchanges is the kind QuorateExchange.
-type exchanges struct{}
-
-func (exchanges) object() kube.Object   { return &v1alpha1.QuorateExchange{} }
-func (exchanges) list() kube.ObjectList { return &v1alpha1.QuorateExchangeList{} }
-
-func (exchanges) reference(o kube.Object) v1alpha1.ClusterReference {
-	return as[*v1alpha1.QuorateExchange](o).Spec.Cluster
+func readExchange(o *v1alpha1.QuorateExchange) (subject, field.ErrorList) {
+	x, faults := spec.ReadExchange(o)
+	return exchange{x}, faults
 }
 
-func (exchanges) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &as[*v1alpha1.QuorateExchange](o).Status
-}
-
-// removal takes a missing value for the default, as that of queues does.
-func (exchanges) removal(o kube.Object) removal {
-	switch as[*v1alpha1.QuorateExchange](o).Spec.Deletion {
+// removalOfExchange takes a missing value for the default, as that of queues does.
+func removalOfExchange(o *v1alpha1.QuorateExchange) removal {
+	switch o.Spec.Deletion {
 	case v1alpha1.ExchangeDeletionAlways:
 		return always
 	case v1alpha1.ExchangeDeletionRetain:
@@ -42,15 +32,9 @@ func (exchanges) removal(o kube.Object) removal {
 	return ifUnused
 }
 
-func (exchanges) read(o kube.Object) (subject, field.ErrorList) {
-	x, faults := spec.ReadExchange(as[*v1alpha1.QuorateExchange](o))
-	return exchange{x}, faults
-}
-
-func (exchanges) remedy() string {
-	return "The broker does not change an exchange that exists. Put back the specification; or set the alternate exchange by a QuoratePolicy; " +
-		"or delete the exchange (quoratectl exchanges delete): then it is made as specified, and its bindings with it if they are objects"
-}
+// remedyOfExchange is for what the broker does not change.
+const remedyOfExchange = "The broker does not change an exchange that exists. Put back the specification; or set the alternate exchange by a QuoratePolicy; " +
+	"or delete the exchange (quoratectl exchanges delete): then it is made as specified, and its bindings with it if they are objects"
 
 // exchange is the subject of a QuorateExchange.
 type exchange struct{ spec.Exchange }

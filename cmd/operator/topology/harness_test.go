@@ -117,7 +117,7 @@ func (w *world) create(o kube.Object) {
 }
 
 // look reconciles an object and returns it as it is afterwards, with when to look again; nil: it is gone.
-func look[T kube.Object](w *world, kind string, o T) (T, time.Duration) {
+func look[T object](w *world, kind string, o T) (T, time.Duration) {
 	w.t.Helper()
 	r := w.kinds[kind]
 	key := kube.ObjectKeyFromObject(o)
@@ -137,9 +137,9 @@ func look[T kube.Object](w *world, kind string, o T) (T, time.Duration) {
 }
 
 // wants checks the reason of a condition, and parts of its message.
-func (w *world) wants(kind string, o kube.Object, condition, reason string, parts ...string) {
+func (w *world) wants(o object, condition, reason string, parts ...string) {
 	w.t.Helper()
-	c := meta.FindStatusCondition(w.kinds[kind].kind.status(o).Conditions, condition)
+	c := meta.FindStatusCondition(o.Common().Conditions, condition)
 	if c == nil {
 		c = &metav1.Condition{Reason: "none"}
 	}

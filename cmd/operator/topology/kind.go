@@ -40,30 +40,71 @@ type subject interface {
 	remove(ctx context.Context, s *session, how removal) error
 }
 
+// object is what all kinds of objects have.
+type object interface {
+	kube.Object
+	InCluster() v1alpha1.ClusterReference
+	Common() *v1alpha1.TopologyStatus
+}
+
 // kind is what the kinds of objects differ in, beside their subjects.
-type kind interface {
+type kind struct {
 	// object and list return new ones.
-	object() kube.Object
-	list() kube.ObjectList
-	// reference returns the cluster that an object is in, status its common status.
-	reference(kube.Object) v1alpha1.ClusterReference
-	status(kube.Object) *v1alpha1.TopologyStatus
-	// removal is what the specification wants when the object is deleted.
-	removal(kube.Object) removal
+	object func() object
+	list   func() kube.ObjectList
 	// read reads the specification and finds its faults. It needs the object's name and specification alone.
-	read(kube.Object) (subject, field.ErrorList)
+	read func(object) (subject, field.ErrorList)
+	// removal is what the specification wants when the object is deleted.
+	removal func(object) removal
 	// remedy says what to do about differences, which are only shown then; "": the broker can change what exists, and
 	// the operator mends them.
-	remedy() string
+	remedy string
+}
+
+// kindOf makes a kind of objects O with lists L out of functions that are handed objects of this kind alone.
+func kindOf[O, L any, P interface {
+	*O
+	object
+}, Q interface {
+	*L
+	kube.ObjectList
+}](read func(P) (subject, field.ErrorList), removes func(P) removal, remedy string) kind {
+	return kind{
+		object:  func() object { return P(new(O)) },
+		list:    func() kube.ObjectList { return Q(new(L)) },
+		read:    func(o object) (subject, field.ErrorList) { return read(as[P](o)) },
+		removal: func(o object) removal { return removes(as[P](o)) },
+		remedy:  remedy,
+	}
+}
+
+// kinds are all kinds by the names of their controllers.
+func kinds() map[string]kind {
+	return map[string]kind{
+		"queue":      kindOf[v1alpha1.QuorateQueue, v1alpha1.QuorateQueueList](readQueue, removalOfQueue, remedyOfQueue),
+		"exchange":   kindOf[v1alpha1.QuorateExchange, v1alpha1.QuorateExchangeList](readExchange, removalOfExchange, remedyOfExchange),
+		"binding":    kindOf[v1alpha1.QuorateBinding, v1alpha1.QuorateBindingList](readBinding, removalOfBinding, ""),
+		"policy":     kindOf[v1alpha1.QuoratePolicy, v1alpha1.QuoratePolicyList](readPolicy, removalOfPolicy, ""),
+		"user":       kindOf[v1alpha1.QuorateUser, v1alpha1.QuorateUserList](readUser, removalOfUser, ""),
+		"permission": kindOf[v1alpha1.QuoratePermission, v1alpha1.QuoratePermissionList](readPermission, removalOfPermission, ""),
+	}
 }
 
 // mends reports whether the operator mends differences of a kind.
-func mends(k kind) bool { return k.remedy() == "" }
+func (k kind) mends() bool { return k.remedy == "" }
+
+// removalOf returns what a kind without protection does when its object is deleted.
+func removalOf(d v1alpha1.ObjectDeletion) removal {
+	if d == v1alpha1.ObjectDeletionRetain {
+		return keep
+	}
+	return always
+}
 
 // session is what one reconciliation works with.
 type session struct {
 	// object is the one that is reconciled; kinds write what they have seen into its status.
-	object kube.Object
+	object object
 	// inventory of the cluster, maxAge the age up to which its listings are good enough.
 	inventory *inventory.Inventory
 	maxAge    age

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -16,30 +15,12 @@ import (
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
-// permissions is the kind QuoratePermission.
-type permissions struct{}
-
-func (permissions) object() kube.Object   { return &v1alpha1.QuoratePermission{} }
-func (permissions) list() kube.ObjectList { return &v1alpha1.QuoratePermissionList{} }
-
-func (permissions) reference(o kube.Object) v1alpha1.ClusterReference {
-	return as[*v1alpha1.QuoratePermission](o).Spec.Cluster
-}
-
-func (permissions) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &as[*v1alpha1.QuoratePermission](o).Status
-}
-
-func (permissions) removal(o kube.Object) removal {
-	return removalOf(as[*v1alpha1.QuoratePermission](o).Spec.Deletion)
-}
-
-func (permissions) read(o kube.Object) (subject, field.ErrorList) {
-	p, faults := spec.ReadPermission(as[*v1alpha1.QuoratePermission](o))
+func readPermission(o *v1alpha1.QuoratePermission) (subject, field.ErrorList) {
+	p, faults := spec.ReadPermission(o)
 	return permission{p}, faults
 }
 
-func (permissions) remedy() string { return "" }
+func removalOfPermission(o *v1alpha1.QuoratePermission) removal { return removalOf(o.Spec.Deletion) }
 
 // permission is the subject of a QuoratePermission: the permission of a user in a vhost, and all its topic permissions
 // there.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -15,30 +14,12 @@ import (
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
-// policies is the kind QuoratePolicy.
-type policies struct{}
-
-func (policies) object() kube.Object   { return &v1alpha1.QuoratePolicy{} }
-func (policies) list() kube.ObjectList { return &v1alpha1.QuoratePolicyList{} }
-
-func (policies) reference(o kube.Object) v1alpha1.ClusterReference {
-	return as[*v1alpha1.QuoratePolicy](o).Spec.Cluster
-}
-
-func (policies) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &as[*v1alpha1.QuoratePolicy](o).Status
-}
-
-func (policies) removal(o kube.Object) removal {
-	return removalOf(as[*v1alpha1.QuoratePolicy](o).Spec.Deletion)
-}
-
-func (policies) read(o kube.Object) (subject, field.ErrorList) {
-	p, faults := spec.ReadPolicy(as[*v1alpha1.QuoratePolicy](o))
+func readPolicy(o *v1alpha1.QuoratePolicy) (subject, field.ErrorList) {
+	p, faults := spec.ReadPolicy(o)
 	return policy{p}, faults
 }
 
-func (policies) remedy() string { return "" }
+func removalOfPolicy(o *v1alpha1.QuoratePolicy) removal { return removalOf(o.Spec.Deletion) }
 
 // policy is the subject of a QuoratePolicy.
 type policy struct{ spec.Policy }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/client"
@@ -16,23 +15,14 @@ import (
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
-// queues is the kind QuorateQueue.
-type queues struct{}
-
-func (queues) object() kube.Object   { return &v1alpha1.QuorateQueue{} }
-func (queues) list() kube.ObjectList { return &v1alpha1.QuorateQueueList{} }
-
-func (queues) reference(o kube.Object) v1alpha1.ClusterReference {
-	return as[*v1alpha1.QuorateQueue](o).Spec.Cluster
+func readQueue(o *v1alpha1.QuorateQueue) (subject, field.ErrorList) {
+	q, faults := spec.ReadQueue(o)
+	return queue{q}, faults
 }
 
-func (queues) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &as[*v1alpha1.QuorateQueue](o).Status.TopologyStatus
-}
-
-// removal takes a missing value for the default, as objects have it that no API server has completed.
-func (queues) removal(o kube.Object) removal {
-	switch as[*v1alpha1.QuorateQueue](o).Spec.Deletion {
+// removalOfQueue takes a missing value for the default, as objects have it that no API server has completed.
+func removalOfQueue(o *v1alpha1.QuorateQueue) removal {
+	switch o.Spec.Deletion {
 	case v1alpha1.QueueDeletionAlways:
 		return always
 	case v1alpha1.QueueDeletionRetain:
@@ -42,15 +32,9 @@ func (queues) removal(o kube.Object) removal {
 	return ifUnused
 }
 
-func (queues) read(o kube.Object) (subject, field.ErrorList) {
-	q, faults := spec.ReadQueue(as[*v1alpha1.QuorateQueue](o))
-	return queue{q}, faults
-}
-
-func (queues) remedy() string {
-	return "The broker does not change a queue that exists. Put back the specification; or move limits and dead-lettering into a QuoratePolicy; " +
-		"or let consumers empty the queue and delete it (quoratectl queues delete): then it is made as specified"
-}
+// remedyOfQueue is for what the broker does not change.
+const remedyOfQueue = "The broker does not change a queue that exists. Put back the specification; or move limits and dead-lettering into a QuoratePolicy; " +
+	"or let consumers empty the queue and delete it (quoratectl queues delete): then it is made as specified"
 
 // queue is the subject of a QuorateQueue.
 type queue struct{ spec.Queue }

@@ -60,9 +60,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, ignoreConflict(err)
 		}
 	}
-	before := as[kube.Object](o.DeepCopyObject())
+	before := as[object](o.DeepCopyObject())
 	v := r.keep(ctx, o)
-	v.put(r.kind.status(o), o.GetGeneration())
+	v.put(o.Common(), o.GetGeneration())
 	return ctrl.Result{RequeueAfter: v.after}, r.write(ctx, before, o)
 }
 
@@ -75,7 +75,7 @@ func ignoreConflict(err error) error {
 }
 
 // write writes the status if it has changed.
-func (r *reconciler) write(ctx context.Context, before, after kube.Object) error {
+func (r *reconciler) write(ctx context.Context, before, after object) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
@@ -83,8 +83,8 @@ func (r *reconciler) write(ctx context.Context, before, after kube.Object) error
 }
 
 // keep makes the broker have what the object says, as far as that is safe.
-func (r *reconciler) keep(ctx context.Context, o kube.Object) verdict {
-	status, now := r.kind.status(o), time.Now()
+func (r *reconciler) keep(ctx context.Context, o object) verdict {
+	status, now := o.Common(), time.Now()
 	subject, faults := r.kind.read(o)
 	if len(faults) > 0 {
 		return verdict{reason: reasonInvalid, message: faults.ToAggregate().Error()}
@@ -105,7 +105,7 @@ func (r *reconciler) keep(ctx context.Context, o kube.Object) verdict {
 		return r.make(ctx, s, subject, nil, now)
 	}
 	found, differences, err := subject.compare(ctx, s)
-	switch decide(found, differences, mends(r.kind)) {
+	switch decide(found, differences, r.kind.mends()) {
 	case apply:
 		if err == nil {
 			return r.make(ctx, s, subject, differences, now)
@@ -176,13 +176,13 @@ func (r *reconciler) later() time.Duration {
 // refused finds out what a refusal of the broker means: if something differs, that is shown field by field.
 func (r *reconciler) refused(ctx context.Context, s *session, x subject, err error, now time.Time) verdict {
 	class := client.ClassOf(err)
-	if !mends(r.kind) && (class == client.PreconditionFailed || class == client.ResourceLocked) {
+	if !r.kind.mends() && (class == client.PreconditionFailed || class == client.ResourceLocked) {
 		s.maxAge = freshAge
 		if found, differences, failed := x.compare(ctx, s); failed == nil && found && len(differences) > 0 {
 			return r.drifted(s.object, x, differences)
 		}
 	}
-	v := troubled(err, r.kind.status(s.object), now)
+	v := troubled(err, s.object.Common(), now)
 	if v.reason == reasonRefused {
 		r.eventOnce(s.object, v)
 	}
@@ -190,25 +190,25 @@ func (r *reconciler) refused(ctx context.Context, s *session, x subject, err err
 }
 
 // drifted is the verdict about something that differs and cannot be mended.
-func (r *reconciler) drifted(o kube.Object, x subject, differences []table.Difference) verdict {
+func (r *reconciler) drifted(o object, x subject, differences []table.Difference) verdict {
 	text := table.Text(differences)
 	v := verdict{
 		reason: reasonDrifted, drifted: text, after: r.later(),
-		message: fmt.Sprintf("the %s is not as specified: %s. %s", x.words(), text, r.kind.remedy()),
+		message: fmt.Sprintf("the %s is not as specified: %s. %s", x.words(), text, r.kind.remedy),
 	}
 	r.eventOnce(o, v)
 	return v
 }
 
 // eventOnce records an event for a verdict that the status does not have yet.
-func (r *reconciler) eventOnce(o kube.Object, v verdict) {
-	c := meta.FindStatusCondition(r.kind.status(o).Conditions, v1alpha1.ConditionReady)
+func (r *reconciler) eventOnce(o object, v verdict) {
+	c := meta.FindStatusCondition(o.Common().Conditions, v1alpha1.ConditionReady)
 	if c == nil || c.Reason != v.reason || c.Message != v.message {
 		r.event(o, corev1.EventTypeWarning, v.reason, v.message)
 	}
 }
 
-func (r *reconciler) event(o kube.Object, kind, reason, message string) {
+func (r *reconciler) event(o object, kind, reason, message string) {
 	const most = 1024 // bytes of an event's note, which the API server bounds
 	if len(message) > most {
 		message = strings.ToValidUTF8(message[:most], "")
@@ -217,14 +217,14 @@ func (r *reconciler) event(o kube.Object, kind, reason, message string) {
 }
 
 // session returns what one reconciliation works with.
-func (r *reconciler) session(o kube.Object, c *v1alpha1.QuorateCluster) *session {
+func (r *reconciler) session(o object, c *v1alpha1.QuorateCluster) *session {
 	x := r.clusters.of(c)
 	return &session{object: o, inventory: x.inventory, dial: x.dial, kube: r.kube, secrets: r.secrets, versions: r.versions, maxAge: age(r.resync / 2)}
 }
 
 // cluster returns the object's cluster, or the verdict that there is none to work with.
-func (r *reconciler) cluster(ctx context.Context, o kube.Object) (*v1alpha1.QuorateCluster, verdict) {
-	name := spec.ClusterOf(r.kind.reference(o), o.GetNamespace())
+func (r *reconciler) cluster(ctx context.Context, o object) (*v1alpha1.QuorateCluster, verdict) {
+	name := clusterOf(o)
 	var c v1alpha1.QuorateCluster
 	switch err := r.kube.Get(ctx, name, &c); {
 	case apierrors.IsNotFound(err):
@@ -249,7 +249,7 @@ func Allowed(c *v1alpha1.QuorateCluster, namespace string) bool {
 
 // owner returns the object that owns what this one names, if that is another one: the oldest of all that may. An object
 // that is being deleted owns it until it is gone.
-func (r *reconciler) owner(ctx context.Context, o kube.Object, x subject, c *v1alpha1.QuorateCluster) (kube.Object, error) {
+func (r *reconciler) owner(ctx context.Context, o object, x subject, c *v1alpha1.QuorateCluster) (object, error) {
 	all, err := r.namesakes(ctx, o, x, c)
 	if err != nil {
 		return nil, err
@@ -267,16 +267,15 @@ func (r *reconciler) owner(ctx context.Context, o kube.Object, x subject, c *v1a
 }
 
 // namesakes returns the other objects that name the same thing in the broker and may do so.
-func (r *reconciler) namesakes(ctx context.Context, o kube.Object, x subject, c *v1alpha1.QuorateCluster) ([]kube.Object, error) {
+func (r *reconciler) namesakes(ctx context.Context, o object, x subject, c *v1alpha1.QuorateCluster) ([]object, error) {
 	list := r.kind.list()
-	name := spec.ClusterOf(r.kind.reference(o), o.GetNamespace())
-	if err := r.kube.List(ctx, list, kube.MatchingFields{indexIdentity: identityIn(name, x)}); err != nil {
+	if err := r.kube.List(ctx, list, kube.MatchingFields{indexIdentity: identityOf(o, x)}); err != nil {
 		return nil, err
 	}
-	var out []kube.Object
+	var out []object
 	err := meta.EachListItem(list, func(item runtimeObject) error {
-		other, is := item.(kube.Object)
-		if is && other.GetUID() != o.GetUID() && Allowed(c, other.GetNamespace()) {
+		other := as[object](item)
+		if other.GetUID() != o.GetUID() && Allowed(c, other.GetNamespace()) {
 			out = append(out, other)
 		}
 		return nil
@@ -285,7 +284,7 @@ func (r *reconciler) namesakes(ctx context.Context, o kube.Object, x subject, c 
 }
 
 // older orders objects by age; those of one second by their names.
-func older(a, b kube.Object) bool {
+func older(a, b object) bool {
 	x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	if !x.Equal(&y) {
 		return x.Before(&y)

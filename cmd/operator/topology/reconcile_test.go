@@ -31,7 +31,7 @@ func TestQueue(t *testing.T) {
 	q := newQueue("orders", `{"x-max-length": 5}`)
 	w.create(q)
 	q, _ = look(w, "queue", q)
-	w.wants("queue", q, v1alpha1.ConditionReady, reasonInBroker, `queue "orders" in vhost "/"`)
+	w.wants(q, v1alpha1.ConditionReady, reasonInBroker, `queue "orders" in vhost "/"`)
 	if found, err := w.broker.GetQueue(ctx, client.QueueRef{Name: "orders"}); err != nil || found.Type != "quorum" || found.Arguments["x-max-length"] != int64(5) {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -46,8 +46,8 @@ func TestQueue(t *testing.T) {
 	w.do(err)
 	w.restart() // the next listing is due
 	q, _ = look(w, "queue", q)
-	w.wants("queue", q, v1alpha1.ConditionReady, reasonDrifted, "arguments[x-max-length]: wanted 5, found 7", "QuoratePolicy", "quoratectl queues delete")
-	w.wants("queue", q, v1alpha1.ConditionDrifted, reasonDrifted, "arguments[x-max-length]: wanted 5, found 7")
+	w.wants(q, v1alpha1.ConditionReady, reasonDrifted, "arguments[x-max-length]: wanted 5, found 7", "QuoratePolicy", "quoratectl queues delete")
+	w.wants(q, v1alpha1.ConditionDrifted, reasonDrifted, "arguments[x-max-length]: wanted 5, found 7")
 	q, _ = look(w, "queue", q)
 	if e := w.happened(); strings.Count(e, "Drifted") != 1 {
 		t.Errorf("events %s: want one about the drift", e)
@@ -58,8 +58,8 @@ func TestQueue(t *testing.T) {
 	w.do(err)
 	w.restart()
 	q, _ = look(w, "queue", q)
-	w.wants("queue", q, v1alpha1.ConditionReady, reasonInBroker)
-	w.wants("queue", q, v1alpha1.ConditionDrifted, "none")
+	w.wants(q, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(q, v1alpha1.ConditionDrifted, "none")
 
 	// With a message it is not deleted.
 	_, err = w.broker.PublishOne(ctx, client.Message{RoutingKey: "orders", Body: []byte("one")})
@@ -69,7 +69,7 @@ func TestQueue(t *testing.T) {
 	if q == nil {
 		t.Fatal("the object went while its queue has a message")
 	}
-	w.wants("queue", q, v1alpha1.ConditionDeletionBlocked, reasonInUse, "spec.deletion to Always")
+	w.wants(q, v1alpha1.ConditionDeletionBlocked, reasonInUse, "spec.deletion to Always")
 	if after < shortestWait {
 		t.Errorf("the next look is after %v", after)
 	}
@@ -132,15 +132,15 @@ func TestTwoObjectsForOneQueue(t *testing.T) {
 	w.create(young)
 	w.create(old)
 	young, _ = look(w, "queue", young)
-	w.wants("queue", young, v1alpha1.ConditionReady, reasonConflict, "QuorateQueue shop/a-younger-name")
+	w.wants(young, v1alpha1.ConditionReady, reasonConflict, "QuorateQueue shop/a-younger-name")
 	if _, err := w.broker.GetQueue(ctx, client.QueueRef{Name: "shared"}); client.ClassOf(err) != client.NotFound {
 		t.Errorf("%v: the younger object made the queue", err)
 	}
 	old, _ = look(w, "queue", old)
-	w.wants("queue", old, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(old, v1alpha1.ConditionReady, reasonInBroker)
 	w.do(w.kube.Delete(ctx, old))
 	young, _ = look(w, "queue", young)
-	w.wants("queue", young, v1alpha1.ConditionReady, reasonConflict)
+	w.wants(young, v1alpha1.ConditionReady, reasonConflict)
 	successors := w.kinds["queue"].successors(ctx, old)
 	if old, _ = look(w, "queue", old); old != nil {
 		t.Error("the older object stays")
@@ -152,7 +152,7 @@ func TestTwoObjectsForOneQueue(t *testing.T) {
 		t.Errorf("%v: the queue went although another object names it", err)
 	}
 	young, _ = look(w, "queue", young)
-	w.wants("queue", young, v1alpha1.ConditionReady, reasonDrifted, "arguments[x-max-length]")
+	w.wants(young, v1alpha1.ConditionReady, reasonDrifted, "arguments[x-max-length]")
 }
 
 // Exchanges, bindings and policies are made, mended and removed.
@@ -166,19 +166,19 @@ func TestRouting(t *testing.T) {
 	w.create(b)
 	w.create(p)
 	b, after := look(w, "binding", b) // before its exchange and queue are there
-	w.wants("binding", b, v1alpha1.ConditionReady, reasonRefused, "NOT_FOUND")
+	w.wants(b, v1alpha1.ConditionReady, reasonRefused, "NOT_FOUND")
 	if after > time.Minute {
 		t.Errorf("the next look is after %v", after)
 	}
 	x, _ = look(w, "exchange", x)
-	w.wants("exchange", x, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(x, v1alpha1.ConditionReady, reasonInBroker)
 	q := newQueue("q", `{}`)
 	w.create(q)
 	look(w, "queue", q)
 	b, _ = look(w, "binding", b)
-	w.wants("binding", b, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(b, v1alpha1.ConditionReady, reasonInBroker)
 	p, _ = look(w, "policy", p)
-	w.wants("policy", p, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(p, v1alpha1.ConditionReady, reasonInBroker)
 	w.happened()
 
 	// Somebody changes the policy and unbinds.
@@ -187,12 +187,12 @@ func TestRouting(t *testing.T) {
 	w.do(w.broker.Unbind(ctx, client.Binding{Source: "events", Destination: "q", RoutingKey: "a.#"}))
 	w.restart()
 	p, _ = look(w, "policy", p)
-	w.wants("policy", p, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(p, v1alpha1.ConditionReady, reasonInBroker)
 	if e := w.happened(); !strings.Contains(e, `pattern: wanted "^q", found "^other"; definition[max-length]: wanted 10, found 99`) {
 		t.Errorf("events %s", e)
 	}
 	b, _ = look(w, "binding", b)
-	w.wants("binding", b, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(b, v1alpha1.ConditionReady, reasonInBroker)
 	policies, err := client.Collect(w.broker.Policies(ctx, "/"))
 	if err != nil || len(policies) != 1 || policies[0].Pattern != "^q" {
 		t.Errorf("%+v, %v", policies, err)
@@ -215,7 +215,7 @@ func TestRouting(t *testing.T) {
 	// The exchange is protected while it has bindings.
 	w.do(w.kube.Delete(ctx, x))
 	x, _ = look(w, "exchange", x)
-	w.wants("exchange", x, v1alpha1.ConditionDeletionBlocked, reasonInUse, "bindings")
+	w.wants(x, v1alpha1.ConditionDeletionBlocked, reasonInUse, "bindings")
 	w.do(w.kube.Delete(ctx, b))
 	if b, _ = look(w, "binding", b); b != nil {
 		t.Error("the binding stays")
@@ -261,7 +261,7 @@ func TestUser(t *testing.T) {
 	u := &v1alpha1.QuorateUser{ObjectMeta: inShop("app"), Spec: v1alpha1.QuorateUserSpec{Cluster: main, Tags: []string{"monitoring"}, Limits: &v1alpha1.UserLimits{MaxQueues: &five}}}
 	w.create(u)
 	u, _ = look(w, "user", u)
-	w.wants("user", u, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(u, v1alpha1.ConditionReady, reasonInBroker)
 	var made corev1.Secret
 	w.do(w.kube.Get(ctx, kube.ObjectKey{Namespace: "shop", Name: "app-user"}, &made))
 	password := string(made.Data["password"])
@@ -274,7 +274,7 @@ func TestUser(t *testing.T) {
 	}}
 	w.create(p)
 	p, _ = look(w, "permission", p)
-	w.wants("permission", p, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(p, v1alpha1.ConditionReady, reasonInBroker)
 	if order := w.rights.Load(); order != " SetTopicPermission SetPermission" { // never more than is wanted, not even in between
 		t.Errorf("the calls were%v", order)
 	}
@@ -291,7 +291,7 @@ func TestUser(t *testing.T) {
 	w.restart()
 	u, _ = look(w, "user", u)
 	p, _ = look(w, "permission", p)
-	w.wants("permission", p, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(p, v1alpha1.ConditionReady, reasonInBroker)
 	if e := w.happened(); strings.Count(e, "Mended") != 2 || !strings.Contains(e, `tags: wanted "monitoring", found "administrator"; limits.maxQueues: wanted 5, found no limit`) {
 		t.Errorf("events %s", e)
 	}
@@ -342,7 +342,7 @@ func TestUserIsRefused(t *testing.T) {
 	own := &v1alpha1.QuorateUser{ObjectMeta: inShop("guest"), Spec: v1alpha1.QuorateUserSpec{Cluster: main}}
 	w.create(own)
 	own, _ = look(w, "user", own)
-	w.wants("user", own, v1alpha1.ConditionReady, reasonRefused, "the operator itself logs in")
+	w.wants(own, v1alpha1.ConditionReady, reasonRefused, "the operator itself logs in")
 	w.do(w.kube.Delete(t.Context(), own))
 	if own, _ = look(w, "user", own); own != nil || !w.login("guest", "guest") {
 		t.Error("the object of the operator's own user stays, or the user went")
@@ -351,11 +351,11 @@ func TestUserIsRefused(t *testing.T) {
 	x := &v1alpha1.QuorateUser{ObjectMeta: inShop("x"), Spec: v1alpha1.QuorateUserSpec{Cluster: main}}
 	w.create(x)
 	x, _ = look(w, "user", x)
-	w.wants("user", x, v1alpha1.ConditionReady, reasonRefused, `Secret "x-user"`, "spec.password")
+	w.wants(x, v1alpha1.ConditionReady, reasonRefused, `Secret "x-user"`, "spec.password")
 	y := &v1alpha1.QuorateUser{ObjectMeta: inShop("y"), Spec: v1alpha1.QuorateUserSpec{Cluster: main, Password: &v1alpha1.PasswordSource{Name: "none"}}}
 	w.create(y)
 	y, _ = look(w, "user", y)
-	w.wants("user", y, v1alpha1.ConditionReady, reasonRefused, `there is no Secret "none"`)
+	w.wants(y, v1alpha1.ConditionReady, reasonRefused, `there is no Secret "none"`)
 }
 
 // What is wrong with the cluster is said, and no object waits for a cluster that is gone.
@@ -366,7 +366,7 @@ func TestWithoutCluster(t *testing.T) {
 	lost.Spec.Cluster.Name = "other"
 	w.create(lost)
 	lost, _ = look(w, "queue", lost)
-	w.wants("queue", lost, v1alpha1.ConditionReady, reasonNoCluster, `"shop/other"`)
+	w.wants(lost, v1alpha1.ConditionReady, reasonNoCluster, `"shop/other"`)
 	w.do(w.kube.Delete(ctx, lost))
 	if lost, _ = look(w, "queue", lost); lost != nil {
 		t.Error("an object of a cluster that is not there stays")
@@ -376,13 +376,13 @@ func TestWithoutCluster(t *testing.T) {
 	far.Namespace, far.Spec.Cluster.Namespace = "team", "shop"
 	w.create(far)
 	far, _ = look(w, "queue", far)
-	w.wants("queue", far, v1alpha1.ConditionReady, reasonNotAllowed, `namespace "team"`, "allowedNamespaces")
+	w.wants(far, v1alpha1.ConditionReady, reasonNotAllowed, `namespace "team"`, "allowedNamespaces")
 	var c v1alpha1.QuorateCluster
 	w.do(w.kube.Get(ctx, kube.ObjectKey{Namespace: "shop", Name: "main"}, &c))
 	c.Spec.Topology.AllowedNamespaces = []string{"team"}
 	w.do(w.kube.Update(ctx, &c))
 	far, _ = look(w, "queue", far)
-	w.wants("queue", far, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(far, v1alpha1.ConditionReady, reasonInBroker)
 
 	w.do(w.kube.Delete(ctx, &c))
 	w.do(w.kube.Delete(ctx, far))
@@ -393,7 +393,7 @@ func TestWithoutCluster(t *testing.T) {
 	bad := newQueue("bad", `{"x-max-length": -1}`)
 	w.create(bad)
 	bad, after := look(w, "queue", bad)
-	w.wants("queue", bad, v1alpha1.ConditionReady, reasonInvalid, "spec.arguments[x-max-length]", "out of range")
+	w.wants(bad, v1alpha1.ConditionReady, reasonInvalid, "spec.arguments[x-max-length]", "out of range")
 	if after != 0 {
 		t.Errorf("the next look at a specification with faults is after %v", after)
 	}
@@ -409,7 +409,7 @@ func TestClusterDown(t *testing.T) {
 	late := newQueue("late", `{}`)
 	w.create(late)
 	late, after := look(w, "queue", late)
-	w.wants("queue", late, v1alpha1.ConditionReady, reasonUnavailable, "does not answer")
+	w.wants(late, v1alpha1.ConditionReady, reasonUnavailable, "does not answer")
 	if after <= 0 {
 		t.Error("nobody looks again")
 	}
@@ -428,11 +428,11 @@ func TestClusterDown(t *testing.T) {
 	}
 	w.do(w.kube.Delete(t.Context(), q))
 	q, _ = look(w, "queue", q)
-	w.wants("queue", q, v1alpha1.ConditionDeletionBlocked, reasonUnavailable, "spec.deletion to Retain")
+	w.wants(q, v1alpha1.ConditionDeletionBlocked, reasonUnavailable, "spec.deletion to Retain")
 	w.nodes.Restart(0)
 	w.shared.of(&v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main", UID: "main"}}).inventory.Breaker.Reset()
 	late, _ = look(w, "queue", late)
-	w.wants("queue", late, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(late, v1alpha1.ConditionReady, reasonInBroker)
 	if q, _ = look(w, "queue", q); q != nil {
 		t.Errorf("the object stays: %+v", q.Status)
 	}
@@ -453,7 +453,7 @@ func TestThousand(t *testing.T) {
 		all[i], _ = look(w, "queue", all[i])
 	}
 	for _, q := range all {
-		w.wants("queue", q, v1alpha1.ConditionReady, reasonInBroker)
+		w.wants(q, v1alpha1.ConditionReady, reasonInBroker)
 	}
 	w.restart()
 	look(w, "queue", all[0]) // writes the leader, which no object had when it was made
@@ -486,7 +486,7 @@ func TestKilledHalfWay(t *testing.T) {
 	w.do(err)
 	w.create(made)
 	made, _ = look(w, "queue", made)
-	w.wants("queue", made, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(made, v1alpha1.ConditionReady, reasonInBroker)
 
 	w.do(w.kube.Delete(ctx, made))
 	_, err = w.broker.DeleteQueue(ctx, client.DeleteQueueRequest{Name: "made"}) // deleted, and the finalizer is still there
@@ -500,10 +500,10 @@ func TestKilledHalfWay(t *testing.T) {
 	u := &v1alpha1.QuorateUser{ObjectMeta: inShop("half"), Spec: v1alpha1.QuorateUserSpec{Cluster: main}}
 	w.create(u)
 	s := &session{object: u, kube: w.kube, secrets: w.kube, inventory: inventory.New(nil)}
-	x, _ := users{}.read(u)
+	x, _ := readUser(u)
 	if _, _, err := as[user](x).password(ctx, s, u); err != nil {
 		t.Fatal(err)
 	}
 	u, _ = look(w, "user", u)
-	w.wants("user", u, v1alpha1.ConditionReady, reasonInBroker)
+	w.wants(u, v1alpha1.ConditionReady, reasonInBroker)
 }

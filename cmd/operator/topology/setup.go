@@ -80,13 +80,6 @@ func Add(ctx context.Context, cfg Config) error {
 	return errors.Join(errs...)
 }
 
-// kinds are all kinds by the names of their controllers.
-func kinds() map[string]kind {
-	return map[string]kind{
-		"queue": queues{}, "exchange": exchanges{}, "binding": bindings{}, "policy": policies{}, "user": users{}, "permission": permissions{},
-	}
-}
-
 // add adds the controller of one kind.
 func add(ctx context.Context, cfg Config, name string, k kind, shared *clusters) error {
 	m := cfg.Manager
@@ -102,7 +95,7 @@ func add(ctx context.Context, cfg Config, name string, k kind, shared *clusters)
 		Watches(k.object(), handler.EnqueueRequestsFromMapFunc(r.successors), builder.WithPredicates(onlyDeleted())).
 		Watches(&v1alpha1.QuorateCluster{}, handler.EnqueueRequestsFromMapFunc(r.inCluster), builder.WithPredicates(r.clusterChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: cfg.Workers})
-	if _, is := k.(users); is {
+	if _, is := k.object().(*v1alpha1.QuorateUser); is {
 		b = b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.withSecret))
 	}
 	return b.Complete(r)
@@ -143,23 +136,25 @@ func (r *reconciler) clusterChanged() predicate.Predicate {
 // serves reports whether a node of the cluster serves clients.
 func serves(c *v1alpha1.QuorateCluster) bool { return c.Status.ReadyReplicas > 0 }
 
-// identityIn names what an object stands for, over all clusters.
-func identityIn(cluster types.NamespacedName, x subject) string {
-	return cluster.String() + "\x00" + x.identity()
+// clusterOf names the cluster that an object is in.
+func clusterOf(o object) types.NamespacedName { return spec.ClusterOf(o.InCluster(), o.GetNamespace()) }
+
+// identityOf names what an object stands for, over all clusters.
+func identityOf(o object, x subject) string { return clusterOf(o).String() + "\x00" + x.identity() }
+
+// identity reads what identityOf needs.
+func (k kind) identity(o object) string {
+	x, _ := k.read(o)
+	return identityOf(o, x)
 }
 
 // addIndexes lets the cache find namesakes, the objects of a cluster, and the users of a Secret.
 func addIndexes(ctx context.Context, i kube.FieldIndexer, k kind) error {
 	errs := []error{
-		i.IndexField(ctx, k.object(), indexIdentity, func(o kube.Object) []string {
-			x, _ := k.read(o)
-			return []string{identityIn(spec.ClusterOf(k.reference(o), o.GetNamespace()), x)}
-		}),
-		i.IndexField(ctx, k.object(), indexCluster, func(o kube.Object) []string {
-			return []string{spec.ClusterOf(k.reference(o), o.GetNamespace()).String()}
-		}),
+		i.IndexField(ctx, k.object(), indexIdentity, func(o kube.Object) []string { return []string{k.identity(as[object](o))} }),
+		i.IndexField(ctx, k.object(), indexCluster, func(o kube.Object) []string { return []string{clusterOf(as[object](o)).String()} }),
 	}
-	if _, is := k.(users); is {
+	if _, is := k.object().(*v1alpha1.QuorateUser); is {
 		errs = append(errs, i.IndexField(ctx, k.object(), indexSecret, func(o kube.Object) []string {
 			name, _ := SecretOf(as[*v1alpha1.QuorateUser](o))
 			return []string{name}
@@ -170,8 +165,7 @@ func addIndexes(ctx context.Context, i kube.FieldIndexer, k kind) error {
 
 // successors are the namesakes of an object that is gone: the oldest of them owns the thing from now on.
 func (r *reconciler) successors(ctx context.Context, o kube.Object) []ctrl.Request {
-	x, _ := r.kind.read(o)
-	return r.requests(ctx, kube.MatchingFields{indexIdentity: identityIn(spec.ClusterOf(r.kind.reference(o), o.GetNamespace()), x)})
+	return r.requests(ctx, kube.MatchingFields{indexIdentity: r.kind.identity(as[object](o))})
 }
 
 // inCluster are the objects of a cluster.

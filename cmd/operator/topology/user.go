@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/quorate/quorate/client"
@@ -28,30 +27,12 @@ import (
 // passwordBytes is the length of the random passwords that the operator makes, before they become text.
 const passwordBytes = 24
 
-// users is the kind QuorateUser.
-type users struct{}
-
-func (users) object() kube.Object   { return &v1alpha1.QuorateUser{} }
-func (users) list() kube.ObjectList { return &v1alpha1.QuorateUserList{} }
-
-func (users) reference(o kube.Object) v1alpha1.ClusterReference {
-	return as[*v1alpha1.QuorateUser](o).Spec.Cluster
-}
-
-func (users) status(o kube.Object) *v1alpha1.TopologyStatus {
-	return &as[*v1alpha1.QuorateUser](o).Status.TopologyStatus
-}
-
-func (users) removal(o kube.Object) removal {
-	return removalOf(as[*v1alpha1.QuorateUser](o).Spec.Deletion)
-}
-
-func (users) read(o kube.Object) (subject, field.ErrorList) {
-	u, faults := spec.ReadUser(as[*v1alpha1.QuorateUser](o))
+func readUser(o *v1alpha1.QuorateUser) (subject, field.ErrorList) {
+	u, faults := spec.ReadUser(o)
 	return user{u}, faults
 }
 
-func (users) remedy() string { return "" }
+func removalOfUser(o *v1alpha1.QuorateUser) removal { return removalOf(o.Spec.Deletion) }
 
 // user is the subject of a QuorateUser.
 type user struct{ spec.User }
