@@ -22,6 +22,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/scope"
 )
 
 const (
@@ -68,8 +69,8 @@ func NewPool(read kube.Reader) *Pool {
 	return &Pool{read: read, open: map[types.NamespacedName]*connection{}, retired: map[*client.Client]*time.Timer{}}
 }
 
-// For returns a client of the cluster that an object in a namespace refers to. It fails with a
-// *NotReadyError if the cluster is not there, cannot be asked yet, or does not allow the namespace.
+// For returns a client of the cluster whose queues an object in a namespace asks to rebalance. It fails with a
+// *NotReadyError if the cluster is not there, cannot be asked yet, or does not allow that to the namespace.
 // The client belongs to the pool: callers do not close it, and ask for it anew each time, because the
 // nodes' addresses change.
 func (p *Pool) For(ctx context.Context, namespace string, ref v1alpha1.ClusterReference) (*client.Client, error) {
@@ -81,9 +82,8 @@ func (p *Pool) For(ctx context.Context, namespace string, ref v1alpha1.ClusterRe
 	if err := p.cluster(ctx, name, &c); err != nil {
 		return nil, err
 	}
-	if allowed := c.Spec.Topology.AllowedNamespaces; namespace != name.Namespace && !slices.Contains(allowed, namespace) && !slices.Contains(allowed, "*") {
-		return nil, &NotReadyError{"NamespaceNotAllowed", fmt.Sprintf(
-			"QuorateCluster %q does not allow namespace %q: add it to spec.topology.allowedNamespaces there", name, namespace)}
+	if refused := scope.Check(&c, namespace, scope.Demand{Rebalance: true}); len(refused) > 0 {
+		return nil, &NotReadyError{refused[0].Reason, scope.Text(refused)}
 	}
 	return p.Of(ctx, &c)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/scope"
 	"github.com/quorate/quorate/internal/pattern"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -51,6 +52,11 @@ func ReadPolicy(p *v1alpha1.QuoratePolicy) (Policy, field.ErrorList) {
 	return out, append(faults, faultsOf(tried(newTrial(c.VHost), &catalog.PutPolicy{Policy: c}), "definition", named)...)
 }
 
+// Demand is what the policy needs to be allowed.
+func (p Policy) Demand() scope.Demand {
+	return scope.Demand{VHost: p.VHost, OperatorPolicy: p.Operator}
+}
+
 // User is what a QuorateUser asks for.
 type User struct {
 	Name   string
@@ -75,6 +81,9 @@ func ReadUser(u *v1alpha1.QuorateUser) (User, field.ErrorList) {
 	user := catalog.User{Name: out.Name, Tags: out.Tags, UserLimits: catalog.NoUserLimits()}
 	return out, append(faults, faultsOf(tried(newTrial(defaultVHost), &catalog.PutUser{User: user}), "limits", named)...)
 }
+
+// Demand is what the user needs to be allowed.
+func (u User) Demand() scope.Demand { return scope.Demand{User: u.Name, Tags: u.Tags} }
 
 // Permission is what a QuoratePermission asks for.
 type Permission struct {
@@ -105,6 +114,9 @@ func ReadPermission(p *v1alpha1.QuoratePermission) (Permission, field.ErrorList)
 	}
 	return out, faults
 }
+
+// Demand is what the permission needs to be allowed. The user may be anybody: what is in its vhost is the namespace's.
+func (p Permission) Demand() scope.Demand { return scope.Demand{VHost: p.VHost} }
 
 // checkPattern compiles a pattern as the broker does, unless it is too long (C-8).
 func checkPattern(path *field.Path, text string) field.ErrorList {

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/scope"
 	"github.com/quorate/quorate/cmd/operator/table"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -42,6 +43,9 @@ func ReadQueue(q *v1alpha1.QuorateQueue) (Queue, field.ErrorList) {
 	faults = faultsOf(names.Check(out.Name, failure.Error{VHost: out.VHost, Kind: "queue", Name: out.Name}), "", fields{"name": "name"})
 	return out, append(faults, out.check(s.Type)...)
 }
+
+// Demand is what the queue needs to be allowed.
+func (q Queue) Demand() scope.Demand { return scope.Demand{VHost: q.VHost} }
 
 // check resolves the declaration as the broker does.
 func (q *Queue) check(kind string) field.ErrorList {
@@ -106,6 +110,9 @@ func ReadExchange(x *v1alpha1.QuorateExchange) (Exchange, field.ErrorList) {
 	return out, faultsOf(err, "arguments", named)
 }
 
+// Demand is what the exchange needs to be allowed.
+func (x Exchange) Demand() scope.Demand { return scope.Demand{VHost: x.VHost} }
+
 // declare is the command that makes the exchange.
 func (x *Exchange) declare() catalog.DeclareExchange {
 	return catalog.DeclareExchange{
@@ -149,6 +156,9 @@ func ReadBinding(b *v1alpha1.QuorateBinding) (Binding, field.ErrorList) {
 	about := failure.Error{VHost: out.VHost, Kind: "binding", Name: names.Binding(out.Source, out.Destination)}
 	return out, append(faults, faultsOf(names.CheckKey(out.RoutingKey, about), "", fields{"routing_key": "routingKey"})...)
 }
+
+// Demand is what the binding needs to be allowed.
+func (b Binding) Demand() scope.Demand { return scope.Demand{VHost: b.VHost} }
 
 // WithArguments returns the binding with other arguments, which makes it another one.
 func (b Binding) WithArguments(json []byte) Binding {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/scope"
 )
 
 // delete deals with what an object stands for, and then lets the object go. It needs nothing from before: a delete that
@@ -30,8 +31,11 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 	switch {
 	case c == nil && v.reason == reasonFailed:
 		return ctrl.Result{}, errors.New(v.message)
-	case c == nil: // there is no cluster any more, or none that the object has a say in
+	case c == nil: // there is no cluster any more
 		return r.release(ctx, o, "nothing was deleted in the broker: "+v.message)
+	}
+	if refused := scope.Check(c, o.GetNamespace(), removalDemand(x)); len(refused) > 0 {
+		return r.release(ctx, o, "nothing was deleted in the broker: "+scope.Text(refused))
 	}
 	others, err := r.namesakes(ctx, o, x, c)
 	if err != nil {
@@ -45,6 +49,13 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 		return r.blocked(ctx, o, x, err)
 	}
 	return r.release(ctx, o, "deleted the "+x.words())
+}
+
+// removalDemand is what an object needs to be allowed to delete what it stands for: that it gives no tags any more.
+func removalDemand(x subject) scope.Demand {
+	d := x.Demand()
+	d.Tags = nil
+	return d
 }
 
 // heirOf returns the object for which the broker keeps what o stands for: one that is not being deleted; or, of those

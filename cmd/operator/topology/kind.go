@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/inventory"
+	"github.com/quorate/quorate/cmd/operator/scope"
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
@@ -30,6 +31,8 @@ type subject interface {
 	identity() string
 	// words name it in sentences, such as: queue "orders" in vhost "/".
 	words() string
+	// Demand is what it needs to be allowed to an object of another namespace.
+	Demand() scope.Demand
 	// compare returns what the broker has otherwise, from a listing that the inventory has; found is false if it
 	// has nothing of that name.
 	compare(ctx context.Context, s *session) (found bool, differences []table.Difference, err error)

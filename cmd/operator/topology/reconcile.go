@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
-	"github.com/quorate/quorate/cmd/operator/spec"
+	"github.com/quorate/quorate/cmd/operator/scope"
 	"github.com/quorate/quorate/cmd/operator/table"
 )
 
@@ -92,6 +91,9 @@ func (r *reconciler) keep(ctx context.Context, o object) verdict {
 	c, v := r.cluster(ctx, o)
 	if c == nil {
 		return v
+	}
+	if refused := scope.Check(c, o.GetNamespace(), subject.Demand()); len(refused) > 0 {
+		return outOfScope(refused)
 	}
 	switch owner, err := r.owner(ctx, o, subject, c); {
 	case err != nil:
@@ -234,17 +236,14 @@ func (r *reconciler) cluster(ctx context.Context, o object) (*v1alpha1.QuorateCl
 		return nil, verdict{reason: reasonFailed, message: err.Error(), after: shortestWait}
 	case !c.DeletionTimestamp.IsZero():
 		return nil, verdict{reason: reasonNotReady, message: fmt.Sprintf("the QuorateCluster %q is being deleted", name)}
-	case !Allowed(&c, o.GetNamespace()):
-		return nil, verdict{reason: reasonNotAllowed, message: fmt.Sprintf(
-			"the QuorateCluster %q does not allow namespace %q: add it to its spec.topology.allowedNamespaces", name, o.GetNamespace())}
 	}
 	return &c, verdict{}
 }
 
-// Allowed reports whether objects of a namespace may describe what is in a cluster.
-func Allowed(c *v1alpha1.QuorateCluster, namespace string) bool {
-	allowed := c.Spec.Topology.AllowedNamespaces
-	return namespace == c.Namespace || slices.Contains(allowed, namespace) || slices.Contains(allowed, "*")
+// outOfScope is the verdict about an object that the cluster does not allow to its namespace. A change of the cluster
+// causes the next look.
+func outOfScope(refused []scope.Refusal) verdict {
+	return verdict{reason: refused[0].Reason, message: scope.Text(refused)}
 }
 
 // owner returns the object that owns what this one names, if that is another one: the oldest of all that may. An object
@@ -275,7 +274,10 @@ func (r *reconciler) namesakes(ctx context.Context, o object, x subject, c *v1al
 	var out []object
 	err := meta.EachListItem(list, func(item runtimeObject) error {
 		other := as[object](item)
-		if other.GetUID() != o.GetUID() && Allowed(c, other.GetNamespace()) {
+		if other.GetUID() == o.GetUID() {
+			return nil
+		}
+		if x, _ := r.kind.read(other); len(scope.Check(c, other.GetNamespace(), x.Demand())) == 0 {
 			out = append(out, other)
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/inventory"
+	"github.com/quorate/quorate/cmd/operator/scope"
 )
 
 func json(text string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(text)} }
@@ -376,15 +377,12 @@ func TestWithoutCluster(t *testing.T) {
 	far.Namespace, far.Spec.Cluster.Namespace = "team", "shop"
 	w.create(far)
 	far, _ = look(w, "queue", far)
-	w.wants(far, v1alpha1.ConditionReady, reasonNotAllowed, `namespace "team"`, "allowedNamespaces")
-	var c v1alpha1.QuorateCluster
-	w.do(w.kube.Get(ctx, kube.ObjectKey{Namespace: "shop", Name: "main"}, &c))
-	c.Spec.Topology.AllowedNamespaces = []string{"team"}
-	w.do(w.kube.Update(ctx, &c))
+	w.wants(far, v1alpha1.ConditionReady, scope.NamespaceNotAllowed, `namespace "team"`, "allowedNamespaces")
+	w.allow(v1alpha1.NamespaceScope{Namespace: "team", VHosts: []string{"/"}})
 	far, _ = look(w, "queue", far)
 	w.wants(far, v1alpha1.ConditionReady, reasonInBroker)
 
-	w.do(w.kube.Delete(ctx, &c))
+	w.do(w.kube.Delete(ctx, &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main"}}))
 	w.do(w.kube.Delete(ctx, far))
 	if far, _ = look(w, "queue", far); far != nil {
 		t.Error("an object of a cluster that went stays")

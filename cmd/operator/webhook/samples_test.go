@@ -68,17 +68,17 @@ func checkSample(t *testing.T, o runtime.Object) error {
 	var warnings []string
 	switch o := o.(type) {
 	case *v1alpha1.QuorateQueue:
-		warnings, err = queues().ValidateCreate(t.Context(), o)
+		warnings, err = queues(shared(t)).ValidateCreate(t.Context(), o)
 	case *v1alpha1.QuorateExchange:
-		warnings, err = exchanges().ValidateCreate(t.Context(), o)
+		warnings, err = exchanges(shared(t)).ValidateCreate(t.Context(), o)
 	case *v1alpha1.QuorateBinding:
-		warnings, err = bindings().ValidateCreate(t.Context(), o)
+		warnings, err = bindings(shared(t)).ValidateCreate(t.Context(), o)
 	case *v1alpha1.QuoratePolicy:
-		warnings, err = policies().ValidateCreate(t.Context(), o)
+		warnings, err = policies(shared(t)).ValidateCreate(t.Context(), o)
 	case *v1alpha1.QuorateUser:
-		warnings, err = users().ValidateCreate(t.Context(), o)
+		warnings, err = users(shared(t)).ValidateCreate(t.Context(), o)
 	case *v1alpha1.QuoratePermission:
-		warnings, err = permissions().ValidateCreate(t.Context(), o)
+		warnings, err = permissions(shared(t)).ValidateCreate(t.Context(), o)
 	}
 	if len(warnings) > 0 {
 		t.Errorf("%T: %q", o, warnings)

@@ -1,7 +1,7 @@
-// Package webhook refuses objects whose specification has faults, when they are written: with the field, its value
-// and the remedy, found by the broker's own code in package spec. It is a help to whoever writes them and protects
-// nothing: the controllers find the same faults and show them in a condition, so the API server may go on without
-// it (failurePolicy: Ignore).
+// Package webhook refuses objects whose specification has faults, or is more than their cluster allows to their namespace,
+// when they are written: with the field, its value and the remedy, found by the broker's own code in package spec and by
+// package scope. It is a help to whoever writes them and protects nothing: the controllers find the same faults and show
+// them in a condition, so the API server may go on without it (failurePolicy: Ignore).
 package webhook
 
 import (
@@ -17,77 +17,100 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/scope"
 	"github.com/quorate/quorate/cmd/operator/spec"
 )
 
 // Add adds the webhooks of all kinds that are in a cluster to the server of the manager.
 func Add(m ctrl.Manager) error {
+	c := m.GetClient()
 	return errors.Join(
-		add(m, &v1alpha1.QuorateQueue{}, queues()),
-		add(m, &v1alpha1.QuorateExchange{}, exchanges()),
-		add(m, &v1alpha1.QuorateBinding{}, bindings()),
-		add(m, &v1alpha1.QuoratePolicy{}, policies()),
-		add(m, &v1alpha1.QuorateUser{}, users()),
-		add(m, &v1alpha1.QuoratePermission{}, permissions()),
+		add(m, &v1alpha1.QuorateQueue{}, queues(c)),
+		add(m, &v1alpha1.QuorateExchange{}, exchanges(c)),
+		add(m, &v1alpha1.QuorateBinding{}, bindings(c)),
+		add(m, &v1alpha1.QuoratePolicy{}, policies(c)),
+		add(m, &v1alpha1.QuorateUser{}, users(c)),
+		add(m, &v1alpha1.QuoratePermission{}, permissions(c)),
 	)
 }
 
-func add[T kube.Object](m ctrl.Manager, object T, v Validator[T]) error {
-	if err := ctrl.NewWebhookManagedBy(m, object).WithValidator(v).Complete(); err != nil {
+func add[T object](m ctrl.Manager, o T, v Validator[T]) error {
+	if err := ctrl.NewWebhookManagedBy(m, o).WithValidator(v).Complete(); err != nil {
 		return fmt.Errorf("webhook of kind %s: %w", v.kind, err)
 	}
 	return nil
 }
 
+// object is what all kinds of objects have.
+type object interface {
+	kube.Object
+	InCluster() v1alpha1.ClusterReference
+}
+
 // Validator checks the objects of one kind. It has no state, and may be used concurrently.
-type Validator[T kube.Object] struct {
-	kind  string
-	check func(T) field.ErrorList
-	warn  func(T) []string
+type Validator[T object] struct {
+	kind string
+	// clusters finds the QuorateCluster of an object.
+	clusters kube.Reader
+	// read returns what an object needs to be allowed, and the faults of its specification.
+	read func(T) (scope.Demand, field.ErrorList)
+	warn func(T) []string
 	// spec returns the specification, changed warns about a change of one that was carried out.
 	spec    func(T) any
 	changed func(was, is T) []string
 }
 
 // ValidateCreate implements admission.Validator.
-func (v Validator[T]) ValidateCreate(_ context.Context, o T) (admission.Warnings, error) {
-	return v.warn(o), v.refuse(o)
+func (v Validator[T]) ValidateCreate(ctx context.Context, o T) (admission.Warnings, error) {
+	unsure, err := v.refuse(ctx, o)
+	return append(v.warn(o), unsure...), err
 }
 
 // ValidateUpdate implements admission.Validator. It lets pass what does not change the specification, and all changes of
 // an object that is being deleted: a finalizer must go even from an object that could not be made today.
-func (v Validator[T]) ValidateUpdate(_ context.Context, was, is T) (admission.Warnings, error) {
+func (v Validator[T]) ValidateUpdate(ctx context.Context, was, is T) (admission.Warnings, error) {
 	if !is.GetDeletionTimestamp().IsZero() || equality.Semantic.DeepEqual(v.spec(was), v.spec(is)) {
 		return nil, nil
 	}
-	return append(v.warn(is), v.changed(was, is)...), v.refuse(is)
+	unsure, err := v.refuse(ctx, is)
+	return append(append(v.warn(is), v.changed(was, is)...), unsure...), err
 }
 
 // ValidateDelete implements admission.Validator; what a deletion may do, the controllers see to.
 func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// refuse returns all faults as the API server returns those that it finds itself.
-func (v Validator[T]) refuse(o T) error {
-	faults := v.check(o)
-	if len(faults) == 0 {
-		return nil
+// refuse returns all faults as the API server returns those that it finds itself, and warnings of what could not be checked.
+func (v Validator[T]) refuse(ctx context.Context, o T) (unsure []string, err error) {
+	demand, faults := v.read(o)
+	var c v1alpha1.QuorateCluster
+	switch err := v.clusters.Get(ctx, spec.ClusterOf(o.InCluster(), o.GetNamespace()), &c); {
+	case err == nil:
+		faults = append(faults, scope.Faults(scope.Check(&c, o.GetNamespace(), demand))...)
+	case !apierrors.IsNotFound(err): // a cluster may come after its objects
+		unsure = []string{"spec.cluster: it could not be checked what the QuorateCluster allows: " + err.Error()}
 	}
-	return apierrors.NewInvalid(v1alpha1.GroupVersion().WithKind(v.kind).GroupKind(), o.GetName(), faults)
+	if len(faults) == 0 {
+		return unsure, nil
+	}
+	return unsure, apierrors.NewInvalid(v1alpha1.GroupVersion().WithKind(v.kind).GroupKind(), o.GetName(), faults)
 }
 
-// only is for kinds with nothing but faults.
-func only[T kube.Object](kind string, specification func(T) any, check func(T) field.ErrorList) Validator[T] {
+// only is for kinds with nothing but faults. read is of package spec.
+func only[T object, S interface{ Demand() scope.Demand }](
+	kind string, clusters kube.Reader, specification func(T) any, read func(T) (S, field.ErrorList),
+) Validator[T] {
 	return Validator[T]{
-		kind: kind, check: check, spec: specification,
+		kind: kind, clusters: clusters, spec: specification,
+		read: func(o T) (scope.Demand, field.ErrorList) {
+			x, faults := read(o)
+			return x.Demand(), faults
+		},
 		warn: func(T) []string { return nil }, changed: func(_, _ T) []string { return nil },
 	}
 }
 
-func queues() Validator[*v1alpha1.QuorateQueue] {
-	v := only("QuorateQueue", func(q *v1alpha1.QuorateQueue) any { return q.Spec }, func(q *v1alpha1.QuorateQueue) field.ErrorList {
-		_, faults := spec.ReadQueue(q)
-		return faults
-	})
+func queues(c kube.Reader) Validator[*v1alpha1.QuorateQueue] {
+	v := only("QuorateQueue", c, func(q *v1alpha1.QuorateQueue) any { return q.Spec }, spec.ReadQueue)
 	v.warn, v.changed = spec.WarnQueue, queueChanged
 	return v
 }
@@ -102,11 +125,8 @@ func queueChanged(was, is *v1alpha1.QuorateQueue) []string {
 	}
 }
 
-func exchanges() Validator[*v1alpha1.QuorateExchange] {
-	v := only("QuorateExchange", func(x *v1alpha1.QuorateExchange) any { return x.Spec }, func(x *v1alpha1.QuorateExchange) field.ErrorList {
-		_, faults := spec.ReadExchange(x)
-		return faults
-	})
+func exchanges(c kube.Reader) Validator[*v1alpha1.QuorateExchange] {
+	v := only("QuorateExchange", c, func(x *v1alpha1.QuorateExchange) any { return x.Spec }, spec.ReadExchange)
 	v.warn, v.changed = spec.WarnExchange, func(was, is *v1alpha1.QuorateExchange) []string {
 		if equality.Semantic.DeepEqual(was.Spec.Arguments, is.Spec.Arguments) {
 			return nil
@@ -116,32 +136,20 @@ func exchanges() Validator[*v1alpha1.QuorateExchange] {
 	return v
 }
 
-func bindings() Validator[*v1alpha1.QuorateBinding] {
-	v := only("QuorateBinding", func(b *v1alpha1.QuorateBinding) any { return b.Spec }, func(b *v1alpha1.QuorateBinding) field.ErrorList {
-		_, faults := spec.ReadBinding(b)
-		return faults
-	})
+func bindings(c kube.Reader) Validator[*v1alpha1.QuorateBinding] {
+	v := only("QuorateBinding", c, func(b *v1alpha1.QuorateBinding) any { return b.Spec }, spec.ReadBinding)
 	v.warn = spec.WarnBinding
 	return v
 }
 
-func policies() Validator[*v1alpha1.QuoratePolicy] {
-	return only("QuoratePolicy", func(p *v1alpha1.QuoratePolicy) any { return p.Spec }, func(p *v1alpha1.QuoratePolicy) field.ErrorList {
-		_, faults := spec.ReadPolicy(p)
-		return faults
-	})
+func policies(c kube.Reader) Validator[*v1alpha1.QuoratePolicy] {
+	return only("QuoratePolicy", c, func(p *v1alpha1.QuoratePolicy) any { return p.Spec }, spec.ReadPolicy)
 }
 
-func users() Validator[*v1alpha1.QuorateUser] {
-	return only("QuorateUser", func(u *v1alpha1.QuorateUser) any { return u.Spec }, func(u *v1alpha1.QuorateUser) field.ErrorList {
-		_, faults := spec.ReadUser(u)
-		return faults
-	})
+func users(c kube.Reader) Validator[*v1alpha1.QuorateUser] {
+	return only("QuorateUser", c, func(u *v1alpha1.QuorateUser) any { return u.Spec }, spec.ReadUser)
 }
 
-func permissions() Validator[*v1alpha1.QuoratePermission] {
-	return only("QuoratePermission", func(p *v1alpha1.QuoratePermission) any { return p.Spec }, func(p *v1alpha1.QuoratePermission) field.ErrorList {
-		_, faults := spec.ReadPermission(p)
-		return faults
-	})
+func permissions(c kube.Reader) Validator[*v1alpha1.QuoratePermission] {
+	return only("QuoratePermission", c, func(p *v1alpha1.QuoratePermission) any { return p.Spec }, spec.ReadPermission)
 }

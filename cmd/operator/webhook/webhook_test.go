@@ -1,15 +1,36 @@
 package webhook
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
+
+// shared finds a cluster that allows namespace team a vhost and users.
+func shared(t *testing.T) kube.Reader {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(&v1alpha1.QuorateCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main"},
+		Spec: v1alpha1.QuorateClusterSpec{Topology: v1alpha1.TopologySpec{
+			AllowedNamespaces: []v1alpha1.NamespaceScope{{Namespace: "team", VHosts: []string{"orders"}, Users: []string{"orders-*"}}},
+		}},
+	}).Build()
+}
 
 func queue(arguments string) *v1alpha1.QuorateQueue {
 	return &v1alpha1.QuorateQueue{
@@ -20,7 +41,7 @@ func queue(arguments string) *v1alpha1.QuorateQueue {
 
 // Faults are refused as the API server refuses those that it finds itself; what is only without effect is a warning.
 func TestQueues(t *testing.T) {
-	v, ctx := queues(), t.Context()
+	v, ctx := queues(shared(t)), t.Context()
 	good, bad, odd := queue(`{"x-max-length": 5}`), queue(`{"x-max-length": -5}`), queue(`{"x-max-legnth": 5}`)
 	if w, err := v.ValidateCreate(ctx, good); len(w) > 0 || err != nil {
 		t.Errorf("%v, %v", w, err)
@@ -41,7 +62,7 @@ func TestQueues(t *testing.T) {
 
 // An object that could not be made today can still be labelled, and deleted.
 func TestOldFaultsDoNotHoldObjects(t *testing.T) {
-	v, ctx := queues(), t.Context()
+	v, ctx := queues(shared(t)), t.Context()
 	was := queue(`{"x-max-length": -5}`)
 	labelled := was.DeepCopy()
 	labelled.Labels = map[string]string{"a": "b"}
@@ -64,25 +85,69 @@ func TestKinds(t *testing.T) {
 	ctx, definition := t.Context(), apiextensionsv1.JSON{Raw: []byte(`{"max-length": "x"}`)}
 	for what, check := range map[string]func() error{
 		"exchange": func() error {
-			_, err := exchanges().ValidateCreate(ctx, &v1alpha1.QuorateExchange{Spec: v1alpha1.QuorateExchangeSpec{Name: "x", Type: "none"}})
+			_, err := exchanges(shared(t)).ValidateCreate(ctx, &v1alpha1.QuorateExchange{Spec: v1alpha1.QuorateExchangeSpec{Name: "x", Type: "none"}})
 			return err
 		},
-		"binding": func() error { _, err := bindings().ValidateCreate(ctx, &v1alpha1.QuorateBinding{}); return err },
+		"binding": func() error {
+			_, err := bindings(shared(t)).ValidateCreate(ctx, &v1alpha1.QuorateBinding{})
+			return err
+		},
 		"policy": func() error {
-			_, err := policies().ValidateCreate(ctx, &v1alpha1.QuoratePolicy{Spec: v1alpha1.QuoratePolicySpec{Name: "p", Definition: definition}})
+			_, err := policies(shared(t)).ValidateCreate(ctx, &v1alpha1.QuoratePolicy{Spec: v1alpha1.QuoratePolicySpec{Name: "p", Definition: definition}})
 			return err
 		},
 		"user": func() error {
-			_, err := users().ValidateCreate(ctx, &v1alpha1.QuorateUser{Spec: v1alpha1.QuorateUserSpec{Name: "a:b"}})
+			_, err := users(shared(t)).ValidateCreate(ctx, &v1alpha1.QuorateUser{Spec: v1alpha1.QuorateUserSpec{Name: "a:b"}})
 			return err
 		},
 		"permission": func() error {
-			_, err := permissions().ValidateCreate(ctx, &v1alpha1.QuoratePermission{Spec: v1alpha1.QuoratePermissionSpec{User: "u", Read: "("}})
+			_, err := permissions(shared(t)).ValidateCreate(ctx, &v1alpha1.QuoratePermission{Spec: v1alpha1.QuoratePermissionSpec{User: "u", Read: "("}})
 			return err
 		},
 	} {
 		if err := check(); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// What the cluster does not allow to the namespace is refused with the field; what cannot be checked is let pass with a
+// warning, and without a cluster there is nothing to check.
+func TestScope(t *testing.T) {
+	ctx, far := t.Context(), v1alpha1.ClusterReference{Namespace: "shop", Name: "main"}
+	in := func(namespace string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: "orders-app"}
+	}
+	of := func(namespace, vhost string) *v1alpha1.QuorateQueue {
+		return &v1alpha1.QuorateQueue{ObjectMeta: in(namespace), Spec: v1alpha1.QuorateQueueSpec{Cluster: far, VHost: vhost}}
+	}
+	for what, c := range map[string]struct {
+		check func() error
+		want  string
+	}{
+		"the cluster's own namespace": {func() error { _, err := queues(shared(t)).ValidateCreate(ctx, of("shop", "/")); return err }, ""},
+		"a vhost that is allowed":     {func() error { _, err := queues(shared(t)).ValidateCreate(ctx, of("team", "orders")); return err }, ""},
+		"one that is not":             {func() error { _, err := queues(shared(t)).ValidateCreate(ctx, of("team", "/")); return err }, "spec.vhost: Forbidden"},
+		"another namespace":           {func() error { _, err := queues(shared(t)).ValidateCreate(ctx, of("other", "orders")); return err }, "spec.cluster: Forbidden"},
+		"a tag": {func() error {
+			u := &v1alpha1.QuorateUser{ObjectMeta: in("team"), Spec: v1alpha1.QuorateUserSpec{Cluster: far}}
+			is := u.DeepCopy()
+			is.Spec.Tags = []string{"administrator"}
+			_, err := users(shared(t)).ValidateUpdate(ctx, u, is)
+			return err
+		}, "spec.tags: Forbidden"},
+	} {
+		err := c.check()
+		if c.want == "" && err != nil || c.want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
+	}
+	cut := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		Get: func(context.Context, kube.WithWatch, kube.ObjectKey, kube.Object, ...kube.GetOption) error {
+			return errors.New("no connection")
+		},
+	})
+	if w, err := queues(cut).ValidateCreate(ctx, of("team", "/")); err != nil || len(w) != 1 || !strings.Contains(w[0], "no connection") {
+		t.Errorf("%q, %v", w, err)
 	}
 }

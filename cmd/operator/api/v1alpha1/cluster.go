@@ -352,13 +352,49 @@ type MonitoringSpec struct {
 
 // TopologySpec is about the objects that describe what is in the cluster.
 type TopologySpec struct {
-	// AllowedNamespaces are the other namespaces whose objects may describe what is in this cluster;
-	// "*" allows all.
+	// AllowedNamespaces are the other namespaces whose objects may describe what is in this cluster, and
+	// what of it. Objects of the cluster's own namespace may describe all of it, unless an entry has that
+	// namespace.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=256
+	AllowedNamespaces []NamespaceScope `json:"allowedNamespaces,omitempty"`
+}
+
+// NamespaceScope is what objects of a namespace may describe in a cluster. What it does not name, they may not.
+type NamespaceScope struct {
+	// Namespace of the objects; "*": all other namespaces that have no entry of their own.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// VHosts in which the objects may describe queues, exchanges, bindings, policies and permissions. A name
+	// that ends with * stands for all names that begin with what is before it.
 	//
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=63
-	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+	// +kubebuilder:validation:items:MaxLength=255
+	VHosts []string `json:"vhosts,omitempty"`
+	// Users whose password, tags and limits the objects may set, whoever made them. A name that ends with *
+	// stands for all names that begin with what is before it.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=255
+	Users []string `json:"users,omitempty"`
+	// Tags that these users may have. With administrator among them, the namespace has the whole cluster:
+	// its users can do everything, and its objects may be operator policies and rebalances.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=255
+	Tags []string `json:"tags,omitempty"`
 }
