@@ -113,7 +113,7 @@ func TestPlaces(t *testing.T) {
 			if err := l.verify(t.Context(), both); err == nil || !strings.Contains(err.Error(), "not encrypted") {
 				t.Errorf("a plain backup, with a key: %v", err)
 			}
-			if _, err := l.Create(t.Context()); err == nil || !strings.Contains(err.Error(), "already") {
+			if _, err := l.Create(t.Context()); !errors.Is(err, ErrExists) {
 				t.Errorf("a second backup in the same place: %v", err)
 			}
 		})

@@ -26,13 +26,16 @@ type Store interface {
 // ErrNoObject says that a store lacks an object.
 var ErrNoObject = errors.New("archive: there is no such object")
 
+// ErrExists says that a place has a backup already.
+var ErrExists = errors.New("archive: the place has a backup already")
+
 // Location says where a backup is: a directory, a file whose name ends in .tar, or s3://bucket/prefix.
 type Location struct {
 	Name string
 	S3   S3Config // for s3://
 }
 
-// Create opens a store for a new backup. The place must not have one.
+// Create opens a store for a new backup. The error is ErrExists if the place has one that is complete.
 func (l Location) Create(ctx context.Context) (Store, error) {
 	switch {
 	case strings.HasPrefix(l.Name, s3Scheme):
@@ -68,7 +71,7 @@ func (l Location) Open(context.Context) (Store, error) {
 func refuseOther(ctx context.Context, name string, s Store) (Store, error) {
 	other, err := complete(ctx, s)
 	if err == nil && other {
-		err = fmt.Errorf("archive: %s has a backup already: name another place, or remove that one", name)
+		err = fmt.Errorf("%w: %s: name another place, or remove that one", ErrExists, name)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

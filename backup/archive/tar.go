@@ -28,7 +28,7 @@ type extent struct{ offset, size int64 }
 // createTar begins a file, which has another name until it is whole.
 func createTar(path string) (*tarFile, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, fmt.Errorf("archive: %s exists already: name another file, or remove that one", path)
+		return nil, fmt.Errorf("%w: %s: name another file, or remove that one", ErrExists, path)
 	}
 	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
 	if err != nil {

@@ -80,6 +80,7 @@ const (
 // newBackupCreate makes `backup create`. It may run for long, so only a --timeout that is given bounds it.
 func newBackupCreate(s *session) *cobra.Command {
 	var queues []string
+	ifMissing := false
 	cmd := &cobra.Command{
 		Use: "create PLACE", Short: "Copy the cluster, a vhost or chosen queues", Args: exactArgs("PLACE"),
 		Long: "Copy definitions and messages of the cluster, of --vhost, or the messages of chosen queues. The cluster goes on.\n" +
@@ -92,6 +93,7 @@ func newBackupCreate(s *session) *cobra.Command {
 	}
 	p := newPlace(cmd)
 	cmd.Flags().StringArrayVar(&queues, "queue", nil, "copy this queue of the vhost, without definitions; repeatable")
+	cmd.Flags().BoolVar(&ifMissing, "if-missing", false, "succeed if PLACE has a complete backup already, as after a try whose end nobody saw")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		k, err := p.keys()
 		if err != nil {
@@ -108,6 +110,10 @@ func newBackupCreate(s *session) *cobra.Command {
 		}
 		p.location.Name = strings.ReplaceAll(args[0], placeTime, time.Now().UTC().Format(placeTimeFormat))
 		store, err := p.location.Create(ctx)
+		if ifMissing && errors.Is(err, archive.ErrExists) {
+			printf(cmd.ErrOrStderr(), "the place has a backup already: %s\n", p.location.Name)
+			return nil
+		}
 		if err != nil {
 			return err
 		}

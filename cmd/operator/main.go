@@ -85,7 +85,7 @@ func options(s settings, scheme *runtime.Scheme) ctrl.Options {
 	o := ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: s.metrics}, HealthProbeBindAddress: s.health,
 		LeaderElection: s.elect, LeaderElectionID: "operator." + v1alpha1.Group, LeaderElectionNamespace: s.electIn, LeaderElectionReleaseOnCancel: true,
-		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}}}},
+		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}, &batchv1.Job{}}}},
 	}
 	if s.webhook != "" {
 		o.WebhookServer = webhookServer(s)

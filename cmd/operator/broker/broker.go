@@ -212,6 +212,14 @@ func AdministratorSecret(c *v1alpha1.QuorateCluster) string {
 // ClientSecret returns the name of the Secret with the certificate that a cluster shows its clients.
 func ClientSecret(c *v1alpha1.QuorateCluster) string { return c.Name + "-client-tls" }
 
+// ServerName returns the name that the certificate of a cluster with TLS has for its clients.
+func ServerName(c *v1alpha1.QuorateCluster) string {
+	if named := c.Spec.TLS.ServerName; named != "" {
+		return named
+	}
+	return c.Name + "." + c.Namespace + ".svc"
+}
+
 // Labels returns the labels of a cluster's pods.
 func Labels(c *v1alpha1.QuorateCluster) map[string]string {
 	return map[string]string{
@@ -276,10 +284,7 @@ func (p *Pool) secret(ctx context.Context, namespace, name string, keys ...strin
 // transport verifies the nodes' certificate by the authority beside it; without one by those that the
 // system trusts.
 func transport(c *v1alpha1.QuorateCluster, s *corev1.Secret) (credentials.TransportCredentials, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.Spec.TLS.ServerName}
-	if cfg.ServerName == "" {
-		cfg.ServerName = c.Name + "." + c.Namespace + ".svc"
-	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: ServerName(c)}
 	if ca := s.Data[corev1.ServiceAccountRootCAKey]; len(ca) > 0 {
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(ca) {

@@ -2,6 +2,8 @@ package chart
 
 import (
 	"path"
+	"slices"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,30 +18,45 @@ const (
 	backupsKept = 3
 	// backupTries is how often a backup that failed is tried again.
 	backupTries = 2
+	// backupDeadline is how long a backup may take, in seconds: the default of spec.backup.deadlineSeconds.
+	backupDeadline = 6 * 60 * 60
 	// Where the pod of a backup has what it needs.
-	backupDir   = "/backups"
-	keyDir      = "/run/secrets/quorate-backup"
-	authority   = "/run/secrets/quorate-client-tls"
-	backupOwner = 65532
+	backupDir    = "/backups"
+	keyDir       = "/run/secrets/quorate-backup"
+	authorityDir = "/run/secrets/quorate-client-tls"
+	backupOwner  = 65532
 )
 
-// backup makes the job that copies the cluster regularly; nil if it has none. Each backup has the name of its job, which
-// has the time in it.
-func backup(q *v1alpha1.QuorateCluster, set *Objects) *batchv1.CronJob {
+// BackupLabels returns the labels of the jobs that copy a cluster, and of their pods.
+func BackupLabels(q *v1alpha1.QuorateCluster) map[string]string {
+	l := broker.Labels(q)
+	l["app.kubernetes.io/component"] = "backup"
+	return l
+}
+
+// Backup makes the job that copies a cluster regularly; nil if it has none. Each backup has the name of its job, which
+// has the time in it. authority reports that the Secret with the nodes' certificate for clients has the authority to
+// trust, too; else it is one that quoratectl trusts by itself.
+func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.CronJob {
 	b := q.Spec.Backup
 	if b == nil {
 		return nil
 	}
-	labels := broker.Labels(q)
-	labels["app.kubernetes.io/component"] = "backup"
+	labels := BackupLabels(q)
 	labels[managedBy] = v1alpha1.FieldManager
-	kept, tries := int32(backupsKept), int32(backupTries)
+	kept, tries, deadline := int32(backupsKept), int32(backupTries), b.DeadlineSeconds
+	if deadline == 0 { // no API server has put the default in
+		deadline = backupDeadline
+	}
 	job := &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Name: q.Name + "-backup", Namespace: q.Namespace, Labels: labels},
 		Spec: batchv1.CronJobSpec{
 			Schedule: b.Schedule, Suspend: &b.Suspended, ConcurrencyPolicy: batchv1.ForbidConcurrent,
 			SuccessfulJobsHistoryLimit: &kept, FailedJobsHistoryLimit: &kept,
-			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{BackoffLimit: &tries, Template: backupPod(q, set, labels)}},
+			JobTemplate: batchv1.JobTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       batchv1.JobSpec{BackoffLimit: &tries, ActiveDeadlineSeconds: &deadline, Template: backupPod(q, set, labels, authority)},
+			},
 		},
 	}
 	if b.TimeZone != "" {
@@ -48,82 +65,148 @@ func backup(q *v1alpha1.QuorateCluster, set *Objects) *batchv1.CronJob {
 	return job
 }
 
-// backupPod runs quoratectl out of the nodes' image.
-func backupPod(q *v1alpha1.QuorateCluster, set *Objects, labels map[string]string) corev1.PodTemplateSpec {
+// backupPod copies the cluster, and then removes old backups. Each is done by quoratectl out of the nodes' image. A pod
+// that takes the place of another one finds a backup that is complete, and goes on behind it.
+func backupPod(q *v1alpha1.QuorateCluster, set *Objects, labels map[string]string, authority bool) corev1.PodTemplateSpec {
 	node := set.Set.Spec.Template.Spec
 	yes, no, owner := true, false, int64(backupOwner)
-	c := corev1.Container{
-		Name: "backup", Image: node.Containers[0].Image, ImagePullPolicy: node.Containers[0].ImagePullPolicy,
-		Command: []string{"/quoratectl"}, Env: backupEnv(q),
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: &no, Privileged: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-	}
-	spec := corev1.PodSpec{
+	p := &jobPod{q: q, image: &node.Containers[0], spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: node.ServiceAccountName, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 		ImagePullSecrets: node.ImagePullSecrets, NodeSelector: node.NodeSelector, Tolerations: node.Tolerations,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, RunAsUser: &owner, RunAsGroup: &owner, FSGroup: &owner,
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
+	}}
+	all := []corev1.Container{p.create(authority)}
+	if q.Spec.Backup.Retention != nil {
+		all = append(all, p.prune())
 	}
-	mount := func(name, at string, source corev1.VolumeSource, readOnly bool) {
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: readOnly})
-	}
-	b := q.Spec.Backup
-	c.Args = []string{"backup", "create", backupPlace(q)}
-	if v := b.PersistentVolumeClaim; v != nil {
-		mount("backups", backupDir, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.ClaimName}}, false)
-	}
-	if s := b.S3; s != nil && s.Endpoint != "" {
-		c.Args = append(c.Args, "--s3-endpoint", s.Endpoint)
-	}
-	if s := b.S3; s != nil && s.Region != "" {
-		c.Args = append(c.Args, "--s3-region", s.Region)
-	}
+	last := len(all) - 1
+	p.spec.InitContainers, p.spec.Containers = all[:last], all[last:]
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: p.spec}
+}
+
+// jobPod is the pod of a backup while it is put together.
+type jobPod struct {
+	q     *v1alpha1.QuorateCluster
+	image *corev1.Container // of a node
+	spec  corev1.PodSpec
+}
+
+// create copies the cluster.
+func (p *jobPod) create(authority bool) corev1.Container {
+	b := p.q.Spec.Backup
+	c := p.container("backup", "backup", "create", backupPlace(p.q)+"/$(JOB)"+backupSuffix(p.q), "--if-missing")
+	c.Env = append(loginEnv(p.q), c.Env...)
 	if b.KeySecret != "" {
 		c.Args = append(c.Args, "--key-file", path.Join(keyDir, "backup.pub"))
-		mount("key", keyDir, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: b.KeySecret}}, true)
+		p.mount(&c, "public-key", keyDir, secretSource(b.KeySecret))
 	}
 	if b.VHost != "" {
 		c.Args = append(c.Args, "--vhost", b.VHost)
 	}
-	if q.Spec.TLS != nil {
-		c.Args = append(c.Args, "--tls-ca", path.Join(authority, corev1.ServiceAccountRootCAKey))
-		mount("client-tls", authority, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: broker.ClientSecret(q), Items: []corev1.KeyToPath{{Key: corev1.ServiceAccountRootCAKey, Path: corev1.ServiceAccountRootCAKey}},
-		}}, true)
+	if p.q.Spec.TLS == nil {
+		return c
 	}
-	spec.Containers = []corev1.Container{c}
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
+	c.Args = append(c.Args, "--tls-server-name", broker.ServerName(p.q))
+	if authority {
+		c.Args = append(c.Args, "--tls-ca", path.Join(authorityDir, corev1.ServiceAccountRootCAKey))
+		source := secretSource(broker.ClientSecret(p.q))
+		source.Secret.Items = []corev1.KeyToPath{{Key: corev1.ServiceAccountRootCAKey, Path: corev1.ServiceAccountRootCAKey}}
+		p.mount(&c, "client-tls", authorityDir, source)
+	}
+	return c
 }
 
-// backupPlace names the backup after its job, by the variable of backupEnv. Clusters of other namespaces may have the
-// same name, and so may their jobs: what they keep in the same bucket is apart. A claim has one namespace.
-func backupPlace(q *v1alpha1.QuorateCluster) string {
-	if s := q.Spec.Backup.S3; s != nil {
-		return "s3://" + path.Join(s.Bucket, s.Prefix, q.Namespace, "$(JOB)")
+// prune removes old backups. It asks no cluster, and has the whole key of encrypted ones, which create does without.
+func (p *jobPod) prune() corev1.Container {
+	r := p.q.Spec.Backup.Retention
+	c := p.container("prune", "backup", "prune", backupPlace(p.q), "--keep", strconv.Itoa(int(r.Keep)))
+	if r.KeySecret != "" {
+		c.Args = append(c.Args, "--key-file", path.Join(keyDir, "backup.key"))
+		p.mount(&c, "key", keyDir, secretSource(r.KeySecret))
 	}
-	return path.Join(backupDir, "$(JOB).tar")
+	return c
 }
 
-// backupEnv logs quoratectl in as the operator, and has the name of the job.
-func backupEnv(q *v1alpha1.QuorateCluster) []corev1.EnvVar {
-	from := func(secret, key string) *corev1.EnvVarSource {
-		return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key}}
+// container runs quoratectl with what reaches the place of backups.
+func (p *jobPod) container(name string, args ...string) corev1.Container {
+	yes, no := true, false
+	c := corev1.Container{
+		Name: name, Image: p.image.Image, ImagePullPolicy: p.image.ImagePullPolicy, Command: []string{"/quoratectl"}, Args: args,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, Privileged: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
 	}
-	login := broker.AdministratorSecret(q)
-	env := []corev1.EnvVar{
-		{Name: "JOB", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['batch.kubernetes.io/job-name']"}}},
-		{Name: "QUORATE_ADDRESSES", Value: q.Name + "." + q.Namespace + ".svc:7070"},
-		{Name: "QUORATE_USER", ValueFrom: from(login, corev1.BasicAuthUsernameKey)},
-		{Name: "QUORATE_PASSWORD", ValueFrom: from(login, corev1.BasicAuthPasswordKey)},
+	if v := p.q.Spec.Backup.PersistentVolumeClaim; v != nil {
+		source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.ClaimName}}
+		p.volume("backups", source)
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "backups", MountPath: backupDir})
 	}
-	if s := q.Spec.Backup.S3; s != nil && s.CredentialsSecret != "" {
+	s := p.q.Spec.Backup.S3
+	if s == nil {
+		return c
+	}
+	if s.Endpoint != "" {
+		c.Args = append(c.Args, "--s3-endpoint", s.Endpoint)
+	}
+	if s.Region != "" {
+		c.Args = append(c.Args, "--s3-region", s.Region)
+	}
+	if s.CredentialsSecret != "" {
 		for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
-			env = append(env, corev1.EnvVar{Name: key, ValueFrom: from(s.CredentialsSecret, key)})
+			c.Env = append(c.Env, corev1.EnvVar{Name: key, ValueFrom: fromSecret(s.CredentialsSecret, key)})
 		}
 	}
-	return env
+	return c
+}
+
+// volume adds a volume to the pod, unless another container has added it.
+func (p *jobPod) volume(name string, source corev1.VolumeSource) {
+	if !slices.ContainsFunc(p.spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }) {
+		p.spec.Volumes = append(p.spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
+	}
+}
+
+// mount shows a volume to a container alone, to be read.
+func (p *jobPod) mount(c *corev1.Container, name, at string, source corev1.VolumeSource) {
+	p.volume(name, source)
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: true})
+}
+
+func secretSource(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
+}
+
+func fromSecret(secret, key string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key}}
+}
+
+// backupPlace is where the backups are. Clusters of other namespaces may have the same name, and so may their jobs: what
+// they keep in the same bucket is apart. A claim has one namespace.
+func backupPlace(q *v1alpha1.QuorateCluster) string {
+	if s := q.Spec.Backup.S3; s != nil {
+		return "s3://" + path.Join(s.Bucket, s.Prefix, q.Namespace)
+	}
+	return backupDir
+}
+
+// backupSuffix makes a backup on a volume one file.
+func backupSuffix(q *v1alpha1.QuorateCluster) string {
+	if q.Spec.Backup.S3 != nil {
+		return ""
+	}
+	return ".tar"
+}
+
+// loginEnv logs quoratectl in as the operator, and has the name of the job.
+func loginEnv(q *v1alpha1.QuorateCluster) []corev1.EnvVar {
+	login := broker.AdministratorSecret(q)
+	return []corev1.EnvVar{
+		{Name: "JOB", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['batch.kubernetes.io/job-name']"}}},
+		{Name: "QUORATE_ADDRESSES", Value: q.Name + "." + q.Namespace + ".svc:7070"},
+		{Name: "QUORATE_USER", ValueFrom: fromSecret(login, corev1.BasicAuthUsernameKey)},
+		{Name: "QUORATE_PASSWORD", ValueFrom: fromSecret(login, corev1.BasicAuthPasswordKey)},
+	}
 }

@@ -19,7 +19,6 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,8 +51,6 @@ type Objects struct {
 	Config *corev1.ConfigMap
 	// Others are services, policies, monitors, certificates and the like.
 	Others []*unstructured.Unstructured
-	// Backup copies the cluster regularly; nil: there are no backups.
-	Backup *batchv1.CronJob
 }
 
 // Chart is the chart, read once. Its methods may be called concurrently.
@@ -130,11 +127,7 @@ func decode(q *v1alpha1.QuorateCluster, rendered map[string]string) (*Objects, e
 	if out.Set == nil || out.Config == nil {
 		return nil, fmt.Errorf("chart: cluster %q: the chart makes no StatefulSet or no ConfigMap of the nodes' file", q.Name)
 	}
-	if err := out.finish(); err != nil {
-		return nil, err
-	}
-	out.Backup = backup(q, out)
-	return out, nil
+	return out, out.finish()
 }
 
 // add files an object under what it is.

@@ -121,31 +121,3 @@ func TestClients(t *testing.T) {
 		t.Errorf("a list of settings: %v", err)
 	}
 }
-
-// A backup has a name of its own each time, a login and, with TLS, the authority to trust.
-func TestBackup(t *testing.T) {
-	if o := render(t, 3, nil); o.Backup != nil {
-		t.Error("there are backups that nobody asked for")
-	}
-	o := render(t, 3, func(s *v1alpha1.QuorateClusterSpec) {
-		s.TLS = &v1alpha1.TLSSpec{}
-		s.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * * *", KeySecret: "key", S3: &v1alpha1.BackupS3{Bucket: "b", Prefix: "orders", CredentialsSecret: "s3"}}
-	})
-	pod := o.Backup.Spec.JobTemplate.Spec.Template
-	args := strings.Join(pod.Spec.Containers[0].Args, " ")
-	if want := "backup create s3://b/orders/shop/$(JOB) --key-file /run/secrets/quorate-backup/backup.pub --tls-ca /run/secrets/quorate-client-tls/ca.crt"; args != want {
-		t.Errorf("the job runs %q, want %q", args, want)
-	}
-	names := map[string]bool{}
-	for _, e := range pod.Spec.Containers[0].Env {
-		names[e.Name] = true
-	}
-	for _, want := range []string{"JOB", "QUORATE_ADDRESSES", "QUORATE_USER", "QUORATE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
-		if !names[want] {
-			t.Errorf("the job has no variable %s", want)
-		}
-	}
-	if pod.Labels["app.kubernetes.io/component"] == o.Set.Spec.Selector.MatchLabels["app.kubernetes.io/component"] {
-		t.Error("the pod of a backup is taken for a node's")
-	}
-}

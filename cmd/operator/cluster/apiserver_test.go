@@ -257,6 +257,12 @@ func TestValidation(t *testing.T) {
 		"long name":       cluster("a234567890123456789012345678901234567890x", nil),
 		"101 nodes":       cluster("a", func(s *v1alpha1.QuorateClusterSpec) { s.Replicas = 101 }),
 		"size in words":   cluster("a", func(s *v1alpha1.QuorateClusterSpec) { s.Storage.Size = "large" }),
+		"old encrypted backups are to be removed without their key": cluster("a", func(s *v1alpha1.QuorateClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * * *", S3: &v1alpha1.BackupS3{Bucket: "b"}, KeySecret: "k", Retention: &v1alpha1.BackupRetention{Keep: 1}}
+		}),
+		"two entries for a namespace": cluster("a", func(s *v1alpha1.QuorateClusterSpec) {
+			s.Topology.AllowedNamespaces = []v1alpha1.NamespaceScope{{Namespace: "team"}, {Namespace: "team", VHosts: []string{"/"}}}
+		}),
 		"two places": cluster("a", func(s *v1alpha1.QuorateClusterSpec) {
 			s.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * * *", S3: &v1alpha1.BackupS3{Bucket: "b"}, PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "c"}}
 		}),

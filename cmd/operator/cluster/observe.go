@@ -62,6 +62,7 @@ func (t *turn) observe(ctx context.Context) error {
 	if err := t.observeClaims(ctx); err != nil {
 		return err
 	}
+	t.observeBackups(ctx)
 	t.askBroker(ctx)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,11 +59,7 @@ func (t *turn) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.objects.Backup != nil {
-		return t.apply(ctx, t.objects.Backup)
-	}
-	job := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: t.q.Name + "-backup", Namespace: t.q.Namespace}}
-	return t.remove(ctx, job)
+	return t.applyBackup(ctx)
 }
 
 // remove deletes an object that the cluster does not have any more, if it is the cluster's.

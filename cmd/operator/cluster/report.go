@@ -92,6 +92,7 @@ func (t *turn) reportConditions(step Step, failed error) {
 		now[b.Condition] = b
 	}
 	t.notes(now)
+	t.reportBackups(now)
 	for _, kind := range blocking {
 		if b, is := now[kind]; is {
 			t.condition(kind, metav1.ConditionTrue, b.Reason, b.Message)

@@ -3,6 +3,7 @@ package v1alpha1
 // BackupSpec is when and where the cluster is copied to.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.persistentVolumeClaim)",message="name one place: s3 or persistentVolumeClaim"
+// +kubebuilder:validation:XValidation:rule="!has(self.retention) || !has(self.keySecret) || self.keySecret == \"\" || has(self.retention.keySecret) && self.retention.keySecret != \"\"",message="retention.keySecret is missing: before old backups that are encrypted are removed, the newest is read with its key"
 type BackupSpec struct {
 	// Schedule in the form of cron, such as "0 3 * * *".
 	//
@@ -18,7 +19,19 @@ type BackupSpec struct {
 	//
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
-	// S3 is a bucket. How long backups are kept is a rule of the bucket.
+	// DeadlineSeconds is how long a backup may take, with its repeats and the removal of old ones. One that
+	// takes longer is ended and counts as failed, so that the next one can begin.
+	//
+	// +optional
+	// +kubebuilder:default=21600
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=604800
+	DeadlineSeconds int64 `json:"deadlineSeconds,omitempty"`
+	// Retention removes old backups after each new one; without it they stay, unless the bucket has a rule.
+	//
+	// +optional
+	Retention *BackupRetention `json:"retention,omitempty"`
+	// S3 is a bucket.
 	//
 	// +optional
 	S3 *BackupS3 `json:"s3,omitempty"`
@@ -36,6 +49,21 @@ type BackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	VHost string `json:"vhost,omitempty"`
+}
+
+// BackupRetention says which backups stay.
+type BackupRetention struct {
+	// Keep is how many of the newest complete backups of this cluster stay. Before others are removed the
+	// newest is read and verified.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Keep int32 `json:"keep"`
+	// KeySecret has the key backup.key, the whole key of encrypted backups; empty: they are not encrypted.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	KeySecret string `json:"keySecret,omitempty"`
 }
 
 // BackupS3 is a place in S3 or what is compatible with it.

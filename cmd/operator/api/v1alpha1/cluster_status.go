@@ -22,6 +22,9 @@ const (
 	ConditionVolumesLeft = "VolumesLeft"
 	// ConditionObjectsBlocked: an object that the cluster needs is lost, or somebody else has one of its name.
 	ConditionObjectsBlocked = "ObjectsBlocked"
+	// ConditionBackupFailing: the last scheduled backup that ended has failed, or one is being repeated. While it is
+	// false, its message names the last one that succeeded.
+	ConditionBackupFailing = "BackupFailing"
 	// ConditionUnreachable: the operator cannot ask the broker.
 	ConditionUnreachable = "Unreachable"
 )
@@ -99,6 +102,10 @@ type QuorateClusterStatus struct {
 	//
 	// +optional
 	Administrator string `json:"administrator,omitempty"`
+	// LastBackup is when the last scheduled backup that succeeded was complete.
+	//
+	// +optional
+	LastBackup *metav1.Time `json:"lastBackup,omitempty"`
 	// Conditions of the cluster.
 	//
 	// +optional
@@ -117,6 +124,7 @@ type QuorateClusterStatus struct {
 // +kubebuilder:printcolumn:name="Up",type=integer,JSONPath=`.status.readyReplicas`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Backup",type=date,JSONPath=`.status.lastBackup`,priority=1
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.step`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name of a cluster has at most 40 characters of a-z, 0-9 and -, and begins with a letter: names of pods begin with it"

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/chart"
+)
+
+// night is when the first of the tests' backups begins.
+var night = time.Date(2026, 11, 28, 3, 0, 0, 0, time.UTC)
+
+// job is a backup of a day; how it ended is a condition, or "" while it runs.
+func job(name string, day int, how batchv1.JobConditionType, reason string) batchv1.Job {
+	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}
+	began := metav1.NewTime(night.AddDate(0, 0, day))
+	done := metav1.NewTime(began.Add(time.Hour))
+	j := batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: began, Labels: chart.BackupLabels(q)}}
+	if how != "" {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue, Reason: reason, Message: reason + " of " + name, LastTransitionTime: done}}
+	}
+	if how == batchv1.JobComplete {
+		j.Status.CompletionTime = &done
+	}
+	return j
+}
+
+// The last backup that ended decides, whatever the order in which the jobs are listed; one that runs does not.
+func TestJudge(t *testing.T) {
+	good, bad := job("good", 0, batchv1.JobComplete, ""), job("bad", 1, batchv1.JobFailed, "DeadlineExceeded")
+	better, running := job("better", 2, batchv1.JobComplete, ""), job("running", 3, "", "")
+	retried := job("retried", 3, "", "")
+	retried.Status.Failed = 1
+	mended := job("mended", 3, batchv1.JobComplete, "")
+	mended.Status.Failed = 1
+	for _, c := range []struct {
+		what    string
+		jobs    []batchv1.Job
+		failing metav1.ConditionStatus
+		reason  string
+		says    []string
+	}{
+		{"none", nil, metav1.ConditionUnknown, reasonBackupNone, nil},
+		{"the first one runs", []batchv1.Job{running}, metav1.ConditionUnknown, reasonBackupNone, nil},
+		{"one succeeded", []batchv1.Job{good}, metav1.ConditionFalse, reasonBackupSucceeded, []string{`"good"`, "2026-11-28T04:00:00Z"}},
+		{"the last one failed", []batchv1.Job{bad, good}, metav1.ConditionTrue, "DeadlineExceeded", []string{`"bad"`, "DeadlineExceeded of bad", `"good"`, "kubectl -n shop logs job/bad"}},
+		{"all failed", []batchv1.Job{bad}, metav1.ConditionTrue, "DeadlineExceeded", []string{"none has succeeded yet"}},
+		{"a later one succeeded", []batchv1.Job{better, bad, good}, metav1.ConditionFalse, reasonBackupSucceeded, []string{`"better"`}},
+		{"and another one runs", []batchv1.Job{running, good, bad, better}, metav1.ConditionFalse, reasonBackupSucceeded, []string{`"better"`}},
+		{"one is tried again", []batchv1.Job{better, retried}, metav1.ConditionTrue, reasonBackupRetrying, []string{`"retried"`, "tried again", `"better"`}},
+		{"one succeeded when it was tried again", []batchv1.Job{mended, bad}, metav1.ConditionFalse, reasonBackupSucceeded, []string{`"mended"`}},
+	} {
+		b := judge("shop", c.jobs)
+		if b.failing != c.failing || b.reason != c.reason {
+			t.Errorf("%s: %+v, want %s, %s", c.what, b, c.failing, c.reason)
+		}
+		for _, part := range c.says {
+			if !strings.Contains(b.message, part) {
+				t.Errorf("%s: %q, want %q in it", c.what, b.message, part)
+			}
+		}
+	}
+}
+
+// The status follows the jobs: the last backup that succeeded, and a failure, which needs a person. Without backups in the
+// specification the condition goes.
+func TestBackupCondition(t *testing.T) {
+	o := newOrders(t)
+	name := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	set := func(b *v1alpha1.BackupSpec) {
+		t.Helper()
+		var q v1alpha1.QuorateCluster
+		o.get("orders", &q)
+		q.Spec.Backup = b
+		if err := o.kube.Update(t.Context(), &q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	see := func(what string, want metav1.ConditionStatus, reason string) (q v1alpha1.QuorateCluster) {
+		t.Helper()
+		o.turn()
+		if err := o.kube.Get(t.Context(), name, &q); err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionBackupFailing)
+		if c == nil {
+			c = &metav1.Condition{}
+		}
+		if c.Status != want || c.Reason != reason {
+			t.Errorf("%s: %+v, want %s, %s", what, c, want, reason)
+		}
+		return q
+	}
+	see("no backups", "", "")
+	set(&v1alpha1.BackupSpec{Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}})
+	see("none yet", metav1.ConditionUnknown, reasonBackupNone)
+	if !o.get("orders-backup", &batchv1.CronJob{}) {
+		t.Error("there is no CronJob")
+	}
+	good, bad, other := job("good", 0, batchv1.JobComplete, ""), job("bad", 1, batchv1.JobFailed, "BackoffLimitExceeded"), job("other", 2, batchv1.JobFailed, "x")
+	other.Labels["app.kubernetes.io/instance"] = "another"
+	for _, j := range []batchv1.Job{good, other} {
+		if err := o.kube.Create(t.Context(), &j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q := see("one succeeded", metav1.ConditionFalse, reasonBackupSucceeded); q.Status.LastBackup == nil || !q.Status.LastBackup.Equal(good.Status.CompletionTime) {
+		t.Errorf("the last backup was at %v", q.Status.LastBackup)
+	}
+	if err := o.kube.Create(t.Context(), &bad); err != nil {
+		t.Fatal(err)
+	}
+	q := see("the next one failed", metav1.ConditionTrue, "BackoffLimitExceeded")
+	if d := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionDegraded); d == nil || d.Status != metav1.ConditionTrue || d.Reason != v1alpha1.ConditionBackupFailing {
+		t.Errorf("a backup fails, and nobody is needed: %+v", d)
+	}
+	if q.Status.LastBackup == nil || !q.Status.LastBackup.Equal(good.Status.CompletionTime) {
+		t.Errorf("the last backup was at %v", q.Status.LastBackup)
+	}
+	set(nil)
+	see("no backups any more", "", "")
+	if o.get("orders-backup", &batchv1.CronJob{}) {
+		t.Error("the CronJob stays")
+	}
+}
