@@ -129,10 +129,15 @@ func (m *machine) work(ctx context.Context) int {
 		m.t.Fatal(err)
 	}
 	revision := set.Name + "-" + set.Annotations[chart.AnnotationTemplate][:10]
-	set.Status = appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, UpdateRevision: revision, Replicas: *set.Spec.Replicas}
-	m.must(m.kube.Status().Update(ctx, &set))
 	var pods corev1.PodList
 	m.must(m.kube.List(ctx, &pods, kube.InNamespace(m.name.Namespace)))
+	set.Status = appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, UpdateRevision: revision, Replicas: *set.Spec.Replicas}
+	for i := range pods.Items {
+		if c := pods.Items[i].Status.Conditions; len(c) > 0 && c[0].Status == corev1.ConditionTrue {
+			set.Status.AvailableReplicas++
+		}
+	}
+	m.must(m.kube.Status().Update(ctx, &set))
 	for i := range pods.Items {
 		if n, _ := ordinal(pods.Items[i].Name, m.name.Name); n >= int(*set.Spec.Replicas) {
 			m.nodes.Kill(n)

@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	// readyFor is how long a pod is ready before the next one is taken; minReadySeconds of the chart.
-	readyFor = 10 * time.Second
 	// givenUp is on the claim of a node that the cluster has forgotten, leaving on that of a node that is being removed.
 	givenUp = v1alpha1.Prefix + "given-up"
 	leaving = v1alpha1.Prefix + "leaving"
@@ -53,7 +51,7 @@ func (t *turn) observe(ctx context.Context) error {
 		own := resource.MustParse(sizeOf(t.set))
 		t.seen.Set = &Set{
 			Replicas: int(*t.set.Spec.Replicas), Template: t.set.Annotations[chart.AnnotationTemplate], SizeBytes: own.Value(),
-			Settled: t.set.Status.ObservedGeneration >= t.set.Generation && t.set.Status.UpdateRevision != "", Going: t.set.DeletionTimestamp != nil,
+			Available: int(t.set.Status.AvailableReplicas), Settled: t.set.Status.ObservedGeneration >= t.set.Generation && t.set.Status.UpdateRevision != "", Going: t.set.DeletionTimestamp != nil,
 		}
 	}
 	if err := t.observePods(ctx); err != nil {
@@ -104,7 +102,7 @@ func (t *turn) podOf(pod *corev1.Pod) Pod {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			p.Ready = t.now().Sub(c.LastTransitionTime.Time) >= readyFor
+			p.Ready = t.now().Sub(c.LastTransitionTime.Time) >= time.Duration(t.objects.Set.Spec.MinReadySeconds)*time.Second
 		}
 	}
 	return p

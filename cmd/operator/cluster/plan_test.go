@@ -10,7 +10,7 @@ import (
 // settled is a cluster of n nodes as it should be.
 func settled(n int) *Seen {
 	s := &Seen{
-		Wanted: n, Template: "t", SizeBytes: 10, Set: &Set{Replicas: n, Template: "t", SizeBytes: 10, Settled: true},
+		Wanted: n, Template: "t", SizeBytes: 10, Set: &Set{Replicas: n, Template: "t", SizeBytes: 10, Available: n, Settled: true},
 		Pods: map[int]Pod{}, Claims: map[int]Claim{}, Broker: &Broker{Nodes: map[int]string{}, Removal: -1}, Answers: map[Question]Answer{},
 	}
 	for i := range n {
@@ -79,17 +79,27 @@ func TestPlan(t *testing.T) {
 		"by hand, pods are going": {3, func(s *Seen) {
 			s.Set.Replicas, s.Broker, s.Pods = 1, nil, map[int]Pod{0: {Current: true}, 1: {Going: true}}
 		}, Wait, 0, 0, ""},
-		"its volume is there": {3, func(s *Seen) { s.Broker.Nodes[3], s.Claims[3] = "down", Claim{} }, SetReplicas, 0, 4, ""},
-		"new template":        {3, func(s *Seen) { s.Template = "u" }, ChangeSet, 0, 0, ""},
-		"new, paused":         {3, func(s *Seen) { s.Template, s.Paused = "u", true }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/Paused"},
-		"roll: ask":           {3, outdate, Ask, 2, 0, ""},
-		"roll: take":          {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "" }, TakePod, 2, 0, ""},
-		"roll: not safe":      {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "no" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/NotSafe"},
-		"roll: one starts":    {3, func(s *Seen) { outdate(s); s.Pods[1] = Pod{Current: true} }, Wait, 0, 0, ""},
-		"roll: one unready":   {3, func(s *Seen) { outdate(s); s.Pods[0] = Pod{}; s.Answers[Question{MayTakeDown, 0}] = "" }, TakePod, 0, 0, ""},
-		"roll: cannot start":  {3, func(s *Seen) { outdate(s); s.Pods[0], s.Pods[1] = Pod{Broken: true}, Pod{Broken: true} }, TakePod, 1, 0, ""},
-		"none serves":         {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
-		"lost: ask":           {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
+		"its volume is there":                {3, func(s *Seen) { s.Broker.Nodes[3], s.Claims[3] = "down", Claim{} }, SetReplicas, 0, 4, ""},
+		"new template":                       {3, func(s *Seen) { s.Template = "u" }, ChangeSet, 0, 0, ""},
+		"new, paused":                        {3, func(s *Seen) { s.Template, s.Paused = "u", true }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/Paused"},
+		"roll: ask":                          {3, outdate, Ask, 2, 0, ""},
+		"roll: take":                         {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "" }, TakePod, 2, 0, ""},
+		"roll: ready, and not yet available": {3, func(s *Seen) { outdate(s); s.Set.Available, s.Answers[Question{MayTakeDown, 2}] = 2, "" }, Wait, 0, 0, ""},
+		"roll: all but the unready one are available": {3, func(s *Seen) {
+			outdate(s)
+			s.Pods[0], s.Set.Available, s.Answers[Question{MayTakeDown, 0}] = Pod{}, 2, ""
+		}, TakePod, 0, 0, ""},
+		"roll: beside the unready one another is not available": {3, func(s *Seen) {
+			outdate(s)
+			s.Pods[0], s.Set.Available, s.Answers[Question{MayTakeDown, 0}] = Pod{}, 1, ""
+		}, Wait, 0, 0, ""},
+		"rolled, and not yet available": {3, func(s *Seen) { s.Set.Available = 2 }, Wait, 0, 0, ""},
+		"roll: not safe":                {3, func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "no" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/NotSafe"},
+		"roll: one starts":              {3, func(s *Seen) { outdate(s); s.Pods[1] = Pod{Current: true} }, Wait, 0, 0, ""},
+		"roll: one unready":             {3, func(s *Seen) { outdate(s); s.Pods[0] = Pod{}; s.Answers[Question{MayTakeDown, 0}] = "" }, TakePod, 0, 0, ""},
+		"roll: cannot start":            {3, func(s *Seen) { outdate(s); s.Pods[0], s.Pods[1] = Pod{Broken: true}, Pod{Broken: true} }, TakePod, 1, 0, ""},
+		"none serves":                   {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
+		"lost: ask":                     {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
 		"lost: replace": {3, func(s *Seen) {
 			s.Pods[1] = Pod{Current: true}
 			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, ""

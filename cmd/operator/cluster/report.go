@@ -122,6 +122,9 @@ func (t *turn) reportConditions(step Step, failed error) {
 // ready says whether all nodes that are wanted serve.
 func (t *turn) ready() {
 	up, wanted := t.q.Status.ReadyReplicas, t.q.Spec.Replicas
+	if t.seen != nil && t.seen.Set != nil {
+		up = min(up, int32(t.seen.Set.Available))
+	}
 	switch {
 	case t.seen == nil || t.seen.Broker == nil:
 		why := "the cluster has not been looked at yet"

@@ -40,6 +40,8 @@ type Set struct {
 	Template string
 	// SizeBytes is the size of volumes in its template.
 	SizeBytes int64
+	// Available is how many of its pods have been ready for its minReadySeconds, by the clock of its controller.
+	Available int
 	// Settled: its controller has seen its latest change.
 	Settled bool
 	// Going: it is being deleted.
@@ -48,7 +50,7 @@ type Set struct {
 
 // Pod is a pod of a node.
 type Pod struct {
-	// Ready, and has been so for as long as a rollout waits.
+	// Ready, and has been so for the StatefulSet's minReadySeconds, by the operator's clock.
 	Ready bool
 	// Current: it was made of the template that the StatefulSet has now.
 	Current bool

@@ -261,7 +261,7 @@ func (p *planner) change() (Step, bool) {
 }
 
 // roll takes one pod after the other to the StatefulSet's template: the one that is not ready first, else the
-// highest. All others must be ready, and the broker must agree.
+// highest. All others must be ready, Kubernetes must count them as available by its own clock, and the broker must agree.
 func (p *planner) roll() (Step, bool) {
 	next, unready := -1, []string{}
 	for i := range p.Set.Replicas {
@@ -278,12 +278,15 @@ func (p *planner) roll() (Step, bool) {
 	}
 	switch {
 	case next < 0 && len(unready) == 0:
-		return Step{}, false
+		return p.unavailable(p.Set.Replicas)
 	case next < 0, len(unready) > 1, len(unready) == 1 && unready[0] != fmt.Sprint(next):
 		return wait("nodes %s are not ready", strings.Join(unready, ", "))
 	case p.Paused:
 		p.block(v1alpha1.ConditionUpgradeBlocked, "Paused", fmt.Sprintf("spec.upgrade.paused keeps node %d and others as they are", next))
 		return Step{}, false
+	}
+	if step, is := p.unavailable(p.Set.Replicas - len(unready)); is {
+		return step, true
 	}
 	answer, ask, known := p.ask(MayTakeDown, next)
 	switch {
@@ -294,4 +297,13 @@ func (p *planner) roll() (Step, bool) {
 		return Step{}, false
 	}
 	return Step{Do: TakePod, Node: next, Why: fmt.Sprintf("restarting node %d with its new template", next)}, true
+}
+
+// unavailable waits for Kubernetes to count as many pods as available. The operator's clock may run ahead of that by which
+// pods are marked as ready, and what it caches of pods and StatefulSet is not of the same moment.
+func (p *planner) unavailable(want int) (Step, bool) {
+	if p.Set.Available >= want {
+		return Step{}, false
+	}
+	return wait("%d of %d pods are available yet", p.Set.Available, p.Set.Replicas)
 }

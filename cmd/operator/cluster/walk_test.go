@@ -276,6 +276,14 @@ func (w *world) kubernetes() {
 			s.Pods[i] = p
 		}
 	}
+	if s.Set != nil {
+		s.Set.Available = 0
+		for i, p := range s.Pods {
+			if p.Ready && !p.Going && i < s.Set.Replicas {
+				s.Set.Available++
+			}
+		}
+	}
 	if !w.founded && s.Set != nil && len(w.stores) > 0 && w.allStart() {
 		w.founded = true
 	}
