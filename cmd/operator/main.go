@@ -52,11 +52,15 @@ func run(ctx context.Context, s settings) error {
 	}
 	pool := broker.NewPool(m.GetClient())
 	defer pool.Close()
-	if err := addControllers(m, pool); err != nil {
+	own, err := addMetrics(m)
+	if err != nil {
+		return err
+	}
+	if err := addControllers(m, pool, own); err != nil {
 		return err
 	}
 	log.Info("operator starts", "version", quorate.Version(), "namespace", s.namespace)
-	if err := addObjects(ctx, m, pool, s); err != nil {
+	if err := addObjects(ctx, m, pool, own, s); err != nil {
 		return err
 	}
 	return m.Start(ctx)

@@ -142,7 +142,11 @@ func TestOperatorWithItsRights(t *testing.T) {
 	}
 	pool := broker.NewPool(m.GetClient())
 	defer pool.Close()
-	if err := addControllers(m, pool); err != nil {
+	counted, err := addMetrics(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := addControllers(m, pool, counted); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/quorate/quorate/cmd/operator/broker"
+	"github.com/quorate/quorate/cmd/operator/metrics"
 	"github.com/quorate/quorate/cmd/operator/rebalance"
 	"github.com/quorate/quorate/cmd/operator/topology"
 	objects "github.com/quorate/quorate/cmd/operator/webhook"
@@ -16,11 +17,11 @@ import (
 const webhookPort = 9443
 
 // addObjects adds the controllers of what is in clusters, and their webhook if there are certificates for it.
-func addObjects(ctx context.Context, m manager.Manager, pool *broker.Pool, s settings) error {
-	if err := topology.Add(ctx, topology.Config{Manager: m, Brokers: pool, Resync: s.resync}); err != nil {
+func addObjects(ctx context.Context, m manager.Manager, pool *broker.Pool, own *metrics.Metrics, s settings) error {
+	if err := topology.Add(ctx, topology.Config{Manager: m, Brokers: pool, Metrics: own, Resync: s.resync}); err != nil {
 		return err
 	}
-	if err := rebalance.Add(rebalance.Config{Manager: m, Brokers: pool}); err != nil {
+	if err := rebalance.Add(rebalance.Config{Manager: m, Brokers: pool, Metrics: own}); err != nil {
 		return err
 	}
 	if s.webhook == "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/broker"
 	"github.com/quorate/quorate/cmd/operator/chart"
+	"github.com/quorate/quorate/cmd/operator/metrics"
 )
 
 const (
@@ -46,6 +47,8 @@ type Reconciler struct {
 	Chart *chart.Chart
 	// Events receives what the operator does, for people.
 	Events events.EventRecorder
+	// Metrics are the operator's; nil: none.
+	Metrics *metrics.Metrics
 	// Namespace of the operator itself; empty: unknown.
 	Namespace string
 	// Now is the time; nil: the clock's.
@@ -94,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, request.NamespacedName, &q); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Pool.Forget(request.NamespacedName)
+			r.Metrics.Forget(request.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
@@ -103,6 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	t := &turn{Reconciler: r, q: &q}
 	step, err := t.take(ctx)
+	t.count(err)
 	if after := t.report(ctx, step, err); after != nil || err != nil {
 		return ctrl.Result{}, errors.Join(err, after)
 	}
@@ -110,6 +115,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: later}, t.sweep(ctx)
 	}
 	return ctrl.Result{RequeueAfter: soon}, nil
+}
+
+// count records how the turn went.
+func (t *turn) count(err error) {
+	answered := err == nil && t.seen != nil && t.seen.Broker != nil
+	t.Metrics.Looked(kube.ObjectKeyFromObject(t.q), answered)
+	switch {
+	case err != nil:
+		t.Metrics.Failed(metrics.KindCluster, metrics.ReasonKubernetes)
+	case !answered:
+		t.Metrics.Failed(metrics.KindCluster, metrics.ReasonUnreachable)
+	}
 }
 
 // turn is one turn for one cluster. It belongs to one goroutine.

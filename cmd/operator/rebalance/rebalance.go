@@ -27,6 +27,7 @@ import (
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/broker"
+	"github.com/quorate/quorate/cmd/operator/metrics"
 )
 
 const (
@@ -47,10 +48,12 @@ type Brokers interface {
 	For(ctx context.Context, namespace string, r v1alpha1.ClusterReference) (*client.Client, error)
 }
 
-// Config is what the controller is made of. All is needed.
+// Config is what the controller is made of. Manager and Brokers are needed.
 type Config struct {
 	Manager ctrl.Manager
 	Brokers Brokers
+	// Metrics are the operator's; nil: none.
+	Metrics *metrics.Metrics
 }
 
 // +kubebuilder:rbac:groups=quorate.github.io,resources=quoraterebalances,verbs=get;list;watch;update;patch
@@ -59,7 +62,7 @@ type Config struct {
 // Add adds the controller to the manager.
 func Add(cfg Config) error {
 	m := cfg.Manager
-	r := &reconciler{kube: m.GetClient(), recorder: m.GetEventRecorder(v1alpha1.FieldManager), brokers: cfg.Brokers}
+	r := &reconciler{kube: m.GetClient(), recorder: m.GetEventRecorder(v1alpha1.FieldManager), brokers: cfg.Brokers, metrics: cfg.Metrics}
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
 		predicate.NewPredicateFuncs(func(o kube.Object) bool { return !o.GetDeletionTimestamp().IsZero() }))
 	return ctrl.NewControllerManagedBy(m).Named("rebalance").
@@ -71,6 +74,7 @@ type reconciler struct {
 	kube     kube.Client
 	recorder events.EventRecorder
 	brokers  Brokers
+	metrics  *metrics.Metrics
 }
 
 // look is one look at one object.
@@ -311,6 +315,7 @@ func (l *look) troubled(err error) {
 	case class == client.Unavailable, class == "":
 		reason = "ClusterUnavailable"
 	}
+	l.metrics.Failed(metrics.KindRebalance, reason)
 	generation := l.o.Status.ObservedGeneration
 	l.say(metav1.ConditionFalse, reason, message)
 	l.o.Status.ObservedGeneration = generation // the specification is still to be followed

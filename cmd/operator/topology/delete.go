@@ -95,6 +95,7 @@ func (r *reconciler) blocked(ctx context.Context, o object, x subject, err error
 		reason, message = v.reason, "the "+x.words()+" cannot be deleted now: "+v.message+". To let go of this object all the same, set spec.deletion to Retain"
 		after = max(after, v.after)
 	}
+	r.metrics.Failed(r.kind.name, reason)
 	set(status, o.GetGeneration(), v1alpha1.ConditionDeletionBlocked, metav1.ConditionTrue, reason, message)
 	return ctrl.Result{RequeueAfter: after}, r.write(ctx, before, o)
 }

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,6 +54,8 @@ type object interface {
 
 // kind is what the kinds of objects differ in, beside their subjects.
 type kind struct {
+	// name is that of its objects, such as QuorateQueue.
+	name string
 	// object and list return new ones.
 	object func() object
 	list   func() kube.ObjectList
@@ -73,6 +77,7 @@ func kindOf[O, L any, P interface {
 	kube.ObjectList
 }](read func(P) (subject, field.ErrorList), removes func(P) removal, remedy string) kind {
 	return kind{
+		name:    strings.TrimPrefix(fmt.Sprintf("%T", new(O)), "*v1alpha1."),
 		object:  func() object { return P(new(O)) },
 		list:    func() kube.ObjectList { return Q(new(L)) },
 		read:    func(o object) (subject, field.ErrorList) { return read(as[P](o)) },

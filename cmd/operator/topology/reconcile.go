@@ -19,6 +19,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/metrics"
 	"github.com/quorate/quorate/cmd/operator/scope"
 	"github.com/quorate/quorate/cmd/operator/table"
 )
@@ -42,11 +43,21 @@ type reconciler struct {
 	versions kube.Reader
 	recorder events.EventRecorder
 	clusters *clusters
+	metrics  *metrics.Metrics
 	resync   time.Duration
 }
 
 // Reconcile looks at one object and brings the broker a step closer to it.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	out, err := r.look(ctx, request)
+	if err != nil {
+		r.metrics.Failed(r.kind.name, metrics.ReasonKubernetes)
+	}
+	return out, err
+}
+
+// look is Reconcile; an error is about objects of Kubernetes.
+func (r *reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	o := r.kind.object()
 	if err := r.kube.Get(ctx, request.NamespacedName, o); err != nil {
 		return ctrl.Result{}, kube.IgnoreNotFound(err)
@@ -62,6 +73,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := as[object](o.DeepCopyObject())
 	v := r.keep(ctx, o)
 	v.put(o.Common(), o.GetGeneration())
+	if !v.ready {
+		r.metrics.Failed(r.kind.name, v.reason)
+	}
 	return ctrl.Result{RequeueAfter: v.after}, r.write(ctx, before, o)
 }
 
@@ -299,5 +313,5 @@ func older(a, b object) bool {
 
 // nameOf names an object in messages.
 func nameOf(k kind, o metav1.Object) string {
-	return strings.TrimPrefix(fmt.Sprintf("%T", k.object()), "*v1alpha1.") + " " + o.GetNamespace() + "/" + o.GetName()
+	return k.name + " " + o.GetNamespace() + "/" + o.GetName()
 }

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/metrics"
 	"github.com/quorate/quorate/cmd/operator/spec"
 )
 
@@ -52,6 +53,8 @@ const (
 type Config struct {
 	Manager ctrl.Manager
 	Brokers Brokers
+	// Metrics are the operator's; nil: none.
+	Metrics *metrics.Metrics
 	// Resync is how often each object is compared with the broker; 0: 5 minutes.
 	Resync time.Duration
 	// Workers is how many objects of one kind are looked at at the same time; 0: 8.
@@ -88,7 +91,7 @@ func add(ctx context.Context, cfg Config, name string, k kind, shared *clusters)
 	}
 	r := &reconciler{
 		kind: k, kube: m.GetClient(), secrets: m.GetAPIReader(), versions: m.GetCache(), recorder: m.GetEventRecorder(v1alpha1.FieldManager),
-		clusters: shared, resync: cfg.Resync,
+		clusters: shared, metrics: cfg.Metrics, resync: cfg.Resync,
 	}
 	b := ctrl.NewControllerManagedBy(m).Named(name).
 		For(k.object(), builder.WithPredicates(specChanged())).

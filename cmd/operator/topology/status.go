@@ -11,19 +11,20 @@ import (
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/broker"
 	"github.com/quorate/quorate/cmd/operator/inventory"
+	"github.com/quorate/quorate/cmd/operator/metrics"
 )
 
 // The reasons of the condition Ready, beside those of package scope.
 const (
-	reasonInBroker    = "InBroker"           // the broker has what is wanted
-	reasonDrifted     = "Drifted"            // it has something else, which the operator cannot change
-	reasonConflict    = "OwnedByOlder"       // an older object names the same thing
-	reasonInvalid     = "Invalid"            // the specification has faults
-	reasonRefused     = "Refused"            // the broker, or the operator for it, refuses
-	reasonNoCluster   = "ClusterNotFound"    // there is no such QuorateCluster
-	reasonNotReady    = "ClusterNotReady"    // it has no node that serves
-	reasonUnavailable = "ClusterUnavailable" // it does not answer
-	reasonFailed      = "KubernetesFailed"   // an object of Kubernetes could not be read or written
+	reasonInBroker    = "InBroker"               // the broker has what is wanted
+	reasonDrifted     = "Drifted"                // it has something else, which the operator cannot change
+	reasonConflict    = "OwnedByOlder"           // an older object names the same thing
+	reasonInvalid     = "Invalid"                // the specification has faults
+	reasonRefused     = "Refused"                // the broker, or the operator for it, refuses
+	reasonNoCluster   = "ClusterNotFound"        // there is no such QuorateCluster
+	reasonNotReady    = "ClusterNotReady"        // it has no node that serves
+	reasonUnavailable = "ClusterUnavailable"     // it does not answer
+	reasonFailed      = metrics.ReasonKubernetes // an object of Kubernetes could not be read or written
 )
 
 // The reasons of the condition DeletionBlocked.
