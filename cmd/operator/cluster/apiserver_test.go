@@ -70,6 +70,15 @@ func api(t *testing.T) kube.Client {
 	return c
 }
 
+// either starts an API server where there is one, or else one in memory, which merges and checks less.
+func either(t *testing.T) kube.Client {
+	t.Helper()
+	if os.Getenv(assets) == "" {
+		return inMemory(t)
+	}
+	return api(t)
+}
+
 // machine stands for the kubelets and the StatefulSet controller: it makes claims and pods, whose processes are the nodes
 // of a cluster in this process, reached at addresses of their own on the operator's port.
 type machine struct {

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,17 +36,9 @@ type orders struct {
 
 func newOrders(t *testing.T, there ...kube.Object) *orders {
 	t.Helper()
-	s := runtime.NewScheme()
-	if err := kubescheme.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
 	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", UID: "u1"}}
 	q.Spec.Replicas, q.Spec.Storage.Size = 1, "1Gi"
-	c := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(q).WithObjects(q).WithObjects(there...).
-		WithInterceptorFuncs(interceptor.Funcs{Apply: applied}).Build()
+	c := inMemory(t, append(there, q)...)
 	charts, err := chart.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +46,21 @@ func newOrders(t *testing.T, there ...kube.Object) *orders {
 	pool := broker.NewPool(c)
 	t.Cleanup(pool.Close)
 	return &orders{t, c, &Reconciler{Client: c, Pool: pool, Chart: charts, Events: events.NewFakeRecorder(100)}}
+}
+
+// inMemory returns an API server in memory with some objects.
+func inMemory(t *testing.T, there ...kube.Object) kube.Client {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := kubescheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(there...).
+		WithStatusSubresource(&v1alpha1.QuorateCluster{}, &appsv1.StatefulSet{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{}).
+		WithInterceptorFuncs(interceptor.Funcs{Apply: applied}).Build()
 }
 
 // applied creates or replaces an object: the API server in memory cannot merge all kinds.

@@ -51,15 +51,16 @@ func ready(q *v1alpha1.QuorateCluster) error {
 // found makes a cluster of n nodes and waits until the operator has settled it.
 func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client) {
 	t.Helper()
-	c := api(t)
+	c := either(t)
 	m := &machine{t: t, kube: c, nodes: testcluster.Start(t, n), name: types.NamespacedName{Namespace: "default", Name: "node"}, down: map[int]bool{}, began: map[int]bool{}}
 	m.forward(n)
 	ctx := t.Context()
 	m.must(c.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "login", Namespace: "default"},
-		StringData: map[string]string{"username": client.DefaultUser, "password": client.DefaultUser},
+		Data:       map[string][]byte{"username": []byte(client.DefaultUser), "password": []byte(client.DefaultUser)},
 	}))
 	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "node", Namespace: "default"}}
+	q.Spec.Storage.Size = "1Gi" // which no API server in memory puts in
 	q.Spec.Replicas, q.Spec.Secrets.Administrator = int32(n), "login"
 	m.must(c.Create(ctx, q))
 	turn := m.operator()
@@ -87,7 +88,7 @@ func (m *machine) scale(n int32) {
 // is given up, and deleted when the node comes again, as a new one. What was confirmed is there.
 func TestScaleDown(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts an API server and four nodes")
+		t.Skip("starts four nodes")
 	}
 	m, turn, cl := found(t, 4)
 	ctx := t.Context()
@@ -151,7 +152,7 @@ func (m *machine) releasing(turn func(context.Context), claim types.NamespacedNa
 // nothing is lost by giving up what it had.
 func TestLostVolume(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts an API server and three nodes")
+		t.Skip("starts three nodes")
 	}
 	m, turn, cl := found(t, 3)
 	confirmed, stop := publish(t, cl)
@@ -173,7 +174,7 @@ func TestLostVolume(t *testing.T) {
 // What was confirmed is there, and settings that no pod has any more are gone.
 func TestRoll(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts an API server and three nodes")
+		t.Skip("starts three nodes")
 	}
 	m, turn, cl := found(t, 3)
 	ctx := t.Context()

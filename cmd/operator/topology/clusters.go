@@ -39,6 +39,8 @@ type connected struct {
 	cluster *v1alpha1.QuorateCluster
 	client  *client.Client
 	got     time.Time
+	self    string // the user as whom a client of the operator logs in
+	selfOf  *client.Client
 }
 
 func newClusters(b Brokers) *clusters {
@@ -95,4 +97,33 @@ func (x *connected) dial(ctx context.Context) (*client.Client, error) {
 	defer x.mu.Unlock()
 	x.client, x.got = c, time.Now()
 	return c, nil
+}
+
+// own returns the user as whom the operator logs in. Each client is asked once: its credentials do not change.
+func (x *connected) own(ctx context.Context) (string, error) {
+	if err := x.inventory.Breaker.Ready(); err != nil {
+		return "", err
+	}
+	c, err := x.dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	x.mu.Lock()
+	self, known := x.self, x.selfOf == c
+	x.mu.Unlock()
+	if known {
+		return self, nil
+	}
+	err = x.inventory.Call(ctx, func(ctx context.Context) error {
+		who, err := c.WhoAmI(ctx)
+		self = who.User
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.self, x.selfOf = self, c
+	return self, nil
 }

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"math"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/client/clienttest"
@@ -41,10 +45,15 @@ type world struct {
 	calls   atomic.Int64 // that the reconcilers have made
 	rights  atomic.Value // string: the names of those of them that set permissions, in order
 	watched *client.Client
-	kube    kube.Client
-	kinds   map[string]*reconciler
-	shared  *clusters
-	events  *events.FakeRecorder
+	api     kube.WithWatch // the API server, for the test
+	kube    kube.Client    // the same, for the reconcilers
+	left    atomic.Int64   // effects that the reconcilers may still have before they are killed
+	// identities, if not nil, has the objects by what they name, as the operator's cache has them: the API server in memory
+	// looks through all objects.
+	identities map[string]*v1alpha1.QuorateBinding
+	kinds      map[string]*reconciler
+	shared     *clusters
+	events     *events.FakeRecorder
 }
 
 // Of makes a world the Brokers of its reconcilers.
@@ -64,8 +73,12 @@ func newWorld(t *testing.T) *world {
 			before, _ := w.rights.Load().(string)
 			w.rights.Store(before + " " + name)
 		}
-		return invoke(ctx, method, q, r, cc, o...)
+		if !strings.Contains(method, "quorate.broker") {
+			return invoke(ctx, method, q, r, cc, o...)
+		}
+		return w.effect(func() error { return invoke(ctx, method, q, r, cc, o...) })
 	}
+	w.live()
 	c, err := client.Dial(t.Context(), client.Config{
 		Addresses: w.nodes.Addresses(), CallTimeout: 5 * time.Second, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(count)},
 	})
@@ -88,10 +101,63 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	w.kube = b.Build()
+	w.api = b.Build()
+	w.kube = w.mortal()
 	w.restart()
 	w.create(&v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main", UID: "main"}})
 	return w
+}
+
+// live lets the reconcilers do as much as they want.
+func (w *world) live() { w.left.Store(math.MaxInt64) }
+
+// effect has an effect outside of the operator's process. The last one before the process is killed happens, and nobody learns
+// of it.
+func (w *world) effect(do func() error) error {
+	switch left := w.left.Add(-1); {
+	case left < 0:
+		return errKilled
+	case left == 0:
+		_ = do() // the answer is lost
+		return errKilled
+	}
+	return do()
+}
+
+// errKilled is what the calls of a killed process return; nobody sees it.
+var errKilled = status.Error(codes.PermissionDenied, "the operator was killed")
+
+// mortal makes the reconcilers' client of the API server.
+func (w *world) mortal() kube.Client {
+	return interceptor.NewClient(w.api, interceptor.Funcs{
+		Create: func(ctx context.Context, c kube.WithWatch, o kube.Object, opts ...kube.CreateOption) error {
+			return w.effect(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c kube.WithWatch, o kube.Object, opts ...kube.UpdateOption) error {
+			return w.effect(func() error { return c.Update(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c kube.WithWatch, o kube.Object, p kube.Patch, opts ...kube.PatchOption) error {
+			return w.effect(func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c kube.Client, sub string, o kube.Object, p kube.Patch, opts ...kube.SubResourcePatchOption) error {
+			return w.effect(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+		},
+		List: w.list,
+	})
+}
+
+// list finds bindings by what they name, if there is an index of them.
+func (w *world) list(ctx context.Context, c kube.WithWatch, l kube.ObjectList, opts ...kube.ListOption) error {
+	by := (&kube.ListOptions{}).ApplyOptions(opts)
+	bindings, is := l.(*v1alpha1.QuorateBindingList)
+	if w.identities == nil || !is || by.FieldSelector == nil {
+		return c.List(ctx, l, opts...)
+	}
+	identity, _ := by.FieldSelector.RequiresExactMatch(indexIdentity)
+	if b := w.identities[identity]; b != nil {
+		bindings.Items = []v1alpha1.QuorateBinding{*b.DeepCopy()}
+	}
+	return nil
 }
 
 // restart is what a new process of the operator has: nothing.
@@ -111,7 +177,7 @@ var main = v1alpha1.ClusterReference{Name: "main"}
 
 func (w *world) create(o kube.Object) {
 	w.t.Helper()
-	if err := w.kube.Create(w.t.Context(), o); err != nil {
+	if err := w.api.Create(w.t.Context(), o); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -116,8 +116,9 @@ type session struct {
 	// inventory of the cluster, maxAge the age up to which its listings are good enough.
 	inventory *inventory.Inventory
 	maxAge    age
-	// dial returns the client of the cluster.
+	// dial returns the client of the cluster, own the user as whom that logs in.
 	dial func(context.Context) (*client.Client, error)
+	own  func(context.Context) (string, error)
 	// kube reads and writes objects of Kubernetes; secrets does not cache; versions has the metadata of Secrets, cached.
 	kube     kube.Client
 	secrets  kube.Reader

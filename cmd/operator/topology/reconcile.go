@@ -235,7 +235,7 @@ func (r *reconciler) event(o object, kind, reason, message string) {
 // session returns what one reconciliation works with.
 func (r *reconciler) session(o object, c *v1alpha1.QuorateCluster) *session {
 	x := r.clusters.of(c)
-	return &session{object: o, inventory: x.inventory, dial: x.dial, kube: r.kube, secrets: r.secrets, versions: r.versions, maxAge: age(r.resync / 2)}
+	return &session{object: o, inventory: x.inventory, dial: x.dial, own: x.own, kube: r.kube, secrets: r.secrets, versions: r.versions, maxAge: age(r.resync / 2)}
 }
 
 // cluster returns the object's cluster, or the verdict that there is none to work with.

@@ -124,12 +124,7 @@ var errOwnUser = errors.New("is the user as whom the operator itself logs in, an
 
 // notOwn refuses the operator's own user.
 func (u user) notOwn(ctx context.Context, s *session) error {
-	var own string
-	err := s.call(ctx, func(ctx context.Context, c *client.Client) error {
-		who, err := c.WhoAmI(ctx)
-		own = who.User
-		return err
-	})
+	own, err := s.own(ctx)
 	if err == nil && own == u.Name {
 		return &refusal{fmt.Errorf("%s %w", u.words(), errOwnUser)}
 	}
