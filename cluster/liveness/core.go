@@ -18,11 +18,11 @@ type core struct {
 
 	groups   map[id.GroupID]*member
 	peers    map[id.NodeID]*peer
-	needs    map[id.GroupID]*member // without a leader that is alive, as far as known here
-	starved  map[id.GroupID]*member // led here, without a quorum within reach
-	unproven map[id.GroupID]*member // led here, but nothing was committed in the term yet
-	outside  map[id.GroupID]*member // this node is no voter, as far as the member knows
-	pushes   []id.GroupID           // led here: a follower may not know
+	needs    map[id.GroupID]*member  // without a leader that is alive, as far as known here
+	starved  map[id.GroupID]*member  // led here, without a quorum within reach
+	unproven map[id.GroupID]*member  // led here, but nothing was committed in the term yet
+	outside  map[id.GroupID]*member  // this node is no voter, as far as the member knows
+	pushes   map[id.GroupID]struct{} // led here: a follower may not know
 }
 
 // newCore takes a Config with defaults.
@@ -30,7 +30,7 @@ func newCore(c Config) *core {
 	return &core{
 		config: c, groups: map[id.GroupID]*member{}, peers: map[id.NodeID]*peer{},
 		needs: map[id.GroupID]*member{}, outside: map[id.GroupID]*member{},
-		starved: map[id.GroupID]*member{}, unproven: map[id.GroupID]*member{},
+		starved: map[id.GroupID]*member{}, unproven: map[id.GroupID]*member{}, pushes: map[id.GroupID]struct{}{},
 	}
 }
 
@@ -128,6 +128,7 @@ func (c *core) forget(g id.GroupID) {
 		delete(c.starved, g)
 		delete(c.unproven, g)
 		delete(c.outside, g)
+		delete(c.pushes, g)
 	}
 }
 

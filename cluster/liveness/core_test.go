@@ -477,6 +477,26 @@ func TestPushAfterReturn(t *testing.T) {
 	}
 }
 
+// A group that is closed after a connection has come back, and before its turn, is not pushed: there is nothing to call.
+// However often the connection comes back, each group is pushed once.
+func TestPushOfClosedGroup(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.observe(now, 1, leads("a", 5))
+	k.observe(now, 2, leads("a", 5))
+	for range 3 {
+		k.judge(now, "b", true)
+		k.judge(now, "b", false)
+	}
+	k.forget(1)
+	if got := k.tick(now).push; !slices.Equal(got, []id.GroupID{2}) {
+		t.Errorf("groups %v are pushed, want 2 alone", got)
+	}
+	if !k.idle() {
+		t.Error("there is more to be pushed")
+	}
+}
+
 // A member without a vote that was away has missed calls as well as one with a vote:
 // raft repeats none, so that it would wait for the next entry, for ever if none comes.
 func TestPushAfterReturnOfNonvoter(t *testing.T) {

@@ -58,7 +58,7 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 		case m.leads() && m.follows(n):
 			c.checkQuorum(now, m)
 			if back {
-				c.pushes = append(c.pushes, m.group)
+				c.pushes[m.group] = struct{}{}
 			}
 			continue
 		case m.leads(), m.leader != n && !m.votes(n):

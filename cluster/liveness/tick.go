@@ -10,9 +10,7 @@ import (
 
 // tick decides what is to be done. awake and look were called before.
 func (c *core) tick(now time.Time) actions {
-	a := actions{ask: c.mismatched(now)}
-	n := min(len(c.pushes), maxPushes)
-	a.push, c.pushes = c.pushes[:n:n], c.pushes[n:]
+	a := actions{ask: c.mismatched(now), push: c.pushed()}
 	for g, m := range c.starved {
 		if !m.busy && now.Sub(m.starving) >= c.config.QuorumTimeout {
 			m.busy = true
@@ -22,6 +20,18 @@ func (c *core) tick(now time.Time) actions {
 	c.help(now, &a)
 	a.survey = c.elect(now, &a)
 	return a
+}
+
+// pushed takes some of the groups whose followers are to be notified.
+func (c *core) pushed() (groups []id.GroupID) {
+	for g := range c.pushes {
+		if len(groups) == maxPushes {
+			break
+		}
+		groups = append(groups, g)
+		delete(c.pushes, g)
+	}
+	return groups
 }
 
 // help finds leaders that do not get to commit although their quorum's nodes are there: a
