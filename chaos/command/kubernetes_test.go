@@ -319,7 +319,7 @@ func TestKubernetes(t *testing.T) {
 	real, _ := exec.LookPath("kubectl")
 	var out lockedBuffer
 	k := newKubernetesLike()
-	w := newWorld(t, k.answer, "quorate-0", "quorate-1", "quorate-2")
+	w := newWorld(t, k.answer, "quorate-0", "quorate-1", "quorate-2", "quorate-3")
 	o := w.existingOptions(kubernetes, &out, "kill", "restart", "pause", "isolate", "one-way-out", "evict", "wiped", "rollout")
 	o.Existing.K8s.PauseImage = "busybox:stable"
 	o.Existing.Nodes.Client.Addresses = nil

@@ -176,11 +176,12 @@ func exchange(ctx context.Context, s *Scene, d target.Scaling, out string) (adde
 	if err := s.Cluster.WaitReady(ctx, added); err != nil {
 		return added, err
 	}
-	for {
+	for again := false; ; again = true {
 		err := removed(ctx, s, out)
-		if err == nil {
+		if err == nil || again && client.ClassOf(err) == client.NotFound { // the answer to the attempt before was lost
 			return added, d.Remove(ctx, out)
 		}
+		s.Log("scale: remove %s: %v", out, err)
 		if wait.For(ctx, 10*pollEvery) != nil {
 			return added, fmt.Errorf("fault: remove node %s: %w", out, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,11 +28,11 @@ type Cluster struct {
 	relay     *relay // between nodes; nil: they reach each other directly
 	tamperers tamperers
 
-	mu sync.Mutex
-	in []*chaos.Node // that the cluster is to have, in the order of their ids
+	mu      sync.Mutex
+	changed map[*chaos.Node]bool // spare nodes that were added, and others that were removed
 }
 
-// Spares is how many nodes can be added to those that a cluster is made of.
+// Spares is how many nodes can be added to those that Make and Open were asked for.
 const Spares = 1
 
 var _ interface {
@@ -73,7 +72,6 @@ func Make(c chaos.ClusterConfig, otherBinary string) (*Cluster, error) {
 	if out.Cluster, err = chaos.NewCluster(c); err != nil {
 		return nil, err
 	}
-	out.in = slices.Clone(out.Cluster.Nodes)
 	for _, n := range out.All() {
 		dir, err := filepath.Abs(n.DataDir())
 		if err != nil {
@@ -91,6 +89,13 @@ func (c *Cluster) Lacks(ability any) error {
 		if c.relay == nil {
 			return cmp.Or(noRelay(), errors.New("local: nodes reach each other directly"))
 		}
+	case *target.Scaling:
+		if len(c.Spare) == 0 {
+			return errors.New("local: there is no place for another node")
+		}
+		if len(c.Cluster.Nodes) == 1 {
+			return errors.New("local: the only node of a cluster would come back as one of its own")
+		}
 	case *target.Descriptors:
 		return noDescriptors()
 	case *target.Calls:
@@ -106,11 +111,25 @@ func (c *Cluster) Lacks(ability any) error {
 func (c *Cluster) Nodes() []target.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]target.Node, 0, len(c.in))
-	for _, n := range c.in {
+	var out []target.Node
+	for _, n := range c.All() {
+		if !c.has(n) {
+			continue
+		}
 		out = append(out, target.Node{ID: n.ID, Client: n.Client, AMQP: n.AMQP, HTTP: n.HTTP})
 	}
 	return out
+}
+
+// has reports whether the cluster is to have the node. The caller holds mu.
+func (c *Cluster) has(n *chaos.Node) bool { return slices.Contains(c.Cluster.Nodes, n) != c.changed[n] }
+
+// turn notes that a node was added or removed. The caller holds mu.
+func (c *Cluster) turn(n *chaos.Node) {
+	if c.changed == nil {
+		c.changed = map[*chaos.Node]bool{}
+	}
+	c.changed[n] = !c.changed[n]
 }
 
 // Dial implements target.Cluster.
@@ -263,17 +282,16 @@ func (c *Cluster) Add(context.Context) (node string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range c.All() {
-		if slices.Contains(c.in, n) {
+		if c.has(n) {
 			continue
 		}
 		if err := n.Start(); err != nil {
 			return "", err
 		}
-		c.in = append(c.in, n)
-		slices.SortFunc(c.in, func(a, b *chaos.Node) int { return strings.Compare(a.ID, b.ID) })
+		c.turn(n)
 		return n.ID, nil
 	}
-	return "", fmt.Errorf("local: the cluster has all %d nodes that there are", len(c.in))
+	return "", fmt.Errorf("local: the cluster has all %d nodes that there are", len(c.All()))
 }
 
 // Remove implements target.Scaling. A node that has ended by itself is removed too.
@@ -283,10 +301,12 @@ func (c *Cluster) Remove(_ context.Context, node string) error {
 		return err
 	}
 	c.mu.Lock()
-	c.in = slices.DeleteFunc(c.in, func(x *chaos.Node) bool { return x == n }) // before it ends, so that nobody starts it again
+	if c.has(n) {
+		c.turn(n) // before it ends, so that nobody starts it again
+	}
 	c.mu.Unlock()
 	if err := n.Kill(); c.Running(node) {
-		return err
+		return errors.Join(fmt.Errorf("local: node %s still runs", node), err)
 	}
 	return empty(n)
 }
