@@ -79,7 +79,13 @@ func TestShortQueueBecomesComplete(t *testing.T) {
 	n.start("a", "b")
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.start("c")
-	n.has(q, "a", "b", "c") // what there is to do because of c is done
+	n.has(q, "a", "b", "c")
+	poll(t, "what there is to do because of c is done", func() error {
+		if r := n.record(q); r.Change != nil {
+			return fmt.Errorf("%s", r.Change)
+		}
+		return nil
+	})
 	if _, err := n.nodes["a"].catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Leave: "c"}); err != nil {
 		t.Fatal(err)
 	}

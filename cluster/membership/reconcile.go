@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,18 @@ func (rc *Reconciler) wanted(r *catalog.QueueRecord) int {
 	return rc.cfg.Policies.GroupSize(rc.cfg.View(), r)
 }
 
+// lacking reports whether a queue has fewer members than it should have, and than there are nodes that are connected: one
+// of these drains or does not answer just now.
+func (rc *Reconciler) lacking(s *placement.State) bool {
+	connected := 0
+	for i := range s.Nodes {
+		if _, up := rc.cfg.Transport.Connected(s.Nodes[i].Node); up || s.Nodes[i].Node == rc.cfg.Node {
+			connected++
+		}
+	}
+	return slices.ContainsFunc(s.Groups, func(g placement.Group) bool { return !g.Fixed && len(g.Members) < min(g.Size, connected) })
+}
+
 // complete carries plans out until nothing is left to be done now. It reports whether
 // something is left that may work later.
 func (rc *Reconciler) complete(lost map[id.NodeID]bool) (left bool) {
@@ -155,7 +168,7 @@ func (rc *Reconciler) complete(lost map[id.NodeID]bool) (left bool) {
 		}
 		moves := placement.Complete(s)
 		if len(moves) == 0 {
-			return busy
+			return busy || rc.lacking(&s)
 		}
 		rc.cfg.Logger.Info("queues get members to be complete", "queues", len(moves))
 		err := rc.cfg.Operator.move(rc.cfg.Life, moves, nil, func(ctx context.Context, m placement.Move, _ func(operation.Progress)) error {
