@@ -31,6 +31,55 @@ func TestDrainUndone(t *testing.T) {
 	}
 }
 
+// RE-3: others know at once that a node drains, and place no member of a new queue there while there are enough of them.
+func TestDrainedGetsNoMembers(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	a, c := n.nodes["a"], n.nodes["c"]
+	told := func(want bool) {
+		t.Helper()
+		poll(t, fmt.Sprintf("a knows whether c drains: %t", want), func() error {
+			if a.mux.Drains("c") != want || c.mux.Drains("c") != want {
+				return errWaiting
+			}
+			return nil
+		})
+	}
+	members := func(at *testNode, name string, size int) []id.NodeID {
+		t.Helper()
+		q := at.declare(t, name, size)
+		poll(t, "the queue is seen", func() error {
+			if _, ok := a.View().QueueByUID(q); !ok {
+				return errWaiting
+			}
+			return nil
+		})
+		return n.record(q).Members
+	}
+	told(false)
+	a.declare(t, "one", 2) // c has the fewest members
+	if err := c.unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	told(true)
+	for i, at := range []*testNode{a, c} {
+		if m := members(at, fmt.Sprint("two", i), 2); slices.Contains(m, "c") {
+			t.Errorf("declared at %s while c drains: members %q", at.cfg.Node, m)
+		}
+	}
+	if m := members(a, "three", 3); len(m) != 3 {
+		t.Errorf("it needs all three: members %q", m)
+	}
+	if err := c.unloader.Undrain(testContext(t), ""); err != nil {
+		t.Fatal(err)
+	}
+	told(false)
+	if m := members(a, "again", 2); !slices.Contains(m, "c") {
+		t.Errorf("declared when c drains no longer: members %q", m)
+	}
+}
+
 // Nodes that drain together do not hand groups to each other: the one that stays gets
 // them all, and where none stays they give up instead of going round in circles.
 func TestDrainTogether(t *testing.T) {

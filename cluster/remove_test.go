@@ -1,12 +1,15 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -28,6 +31,41 @@ func (n *testNodes) votersAre(want ...id.NodeID) {
 		}
 		return nil
 	})
+}
+
+// RE-3: queues that clients declare and delete meanwhile do not keep a node from being removed.
+func TestRemoveNodeWhileQueuesComeAndGo(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	n.start("d")
+	n.votersAre("a", "b", "c", "d")
+	stay := a.declare(t, "stays", 3)
+	ctx, stop := context.WithCancel(testContext(t))
+	var churn sync.WaitGroup
+	for i := range 4 {
+		churn.Go(func() {
+			for k := i; ctx.Err() == nil; k++ {
+				at := n.nodes[[]id.NodeID{"a", "b", "c"}[k%3]]
+				name := fmt.Sprint("goes", i)
+				d := catalog.DeclareQueue{VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true}
+				if _, err := at.operator.DeclareQueue(ctx, d, 3, false); err != nil && ctx.Err() == nil {
+					t.Errorf("declare %s at %s: %v", name, at.cfg.Node, err)
+				}
+				if _, err := at.catalog.Propose(ctx, &catalog.DeleteQueue{VHost: "/", Name: name}); err != nil && ctx.Err() == nil {
+					t.Errorf("delete %s at %s: %v", name, at.cfg.Node, err)
+				}
+			}
+		})
+	}
+	err := a.operator.RemoveNode(ctx, "d", nil, func(operation.Progress) {})
+	stop()
+	churn.Wait()
+	if err != nil {
+		t.Errorf("removing d: %v", err)
+	}
+	n.has(stay, "a", "b", "c")
 }
 
 // RE-3: a cluster of three grows to five and back, and one of those that were taken out comes

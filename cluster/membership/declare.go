@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -56,11 +57,27 @@ func (o *Operator) DeclareUnnamed(ctx context.Context, d catalog.DeclareQueue, s
 // enter enters a queue into the catalog, and reports whether this call made it: the first of two
 // attempts may have, whose answer was lost.
 func (o *Operator) enter(ctx context.Context, d *catalog.DeclareQueue, size int, balanced bool) (r catalog.Reply, made bool, err error) {
-	if err := o.cfg.Placer.place(d, size, balanced); err != nil {
-		return catalog.Reply{}, false, err
+	for {
+		changed := o.cfg.Views.Next()
+		if err := o.cfg.Placer.place(d, size, balanced); err != nil {
+			return catalog.Reply{}, false, err
+		}
+		r, err = o.cfg.Catalog.Propose(ctx, d)
+		if !misplaced(err) {
+			return r, r.Created || r.Repeated, err
+		}
+		select { // until this node's view shows which node was taken out of the cluster
+		case <-changed:
+		case <-ctx.Done():
+			return r, false, fmt.Errorf("%w: queue %q cannot be placed: %v", traffic.ErrUnavailable, d.Name, err) //nolint:errorlint // it is not the caller's fault
+		}
 	}
-	r, err = o.cfg.Catalog.Propose(ctx, d)
-	return r, r.Created || r.Repeated, err
+}
+
+// misplaced reports whether the catalog refused a queue because of the nodes that were chosen for it.
+func misplaced(err error) bool {
+	var refused *catalog.Error
+	return errors.As(err, &refused) && refused.Code == catalog.CodePreconditionFailed && refused.Kind == "queue" && refused.Arg == "members"
 }
 
 const (

@@ -22,6 +22,8 @@ type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 	// TakeOver sets whether members here take leadership that a peer hands over.
 	TakeOver(may bool)
+	// Drains reports whether a node takes no leadership over.
+	Drains(n id.NodeID) bool
 }
 
 // Nodes reports what nodes host.

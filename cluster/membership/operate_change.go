@@ -101,6 +101,8 @@ func (o *Operator) beginChange(
 				return reply.Index, nil
 			case err == nil && ok && r.Change != nil && r.Change.Join == begin.Join && r.Change.Leave == begin.Leave:
 				return r.Change.ID, nil
+			case deleted(err):
+				return 0, fmt.Errorf("%w: queue %s: %w", traffic.ErrNoSuchQueue, begin.UID, err)
 			case err != nil && (ctx.Err() != nil || !ok || r.Change == nil):
 				return 0, err
 			}
@@ -113,6 +115,12 @@ func (o *Operator) beginChange(
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// deleted reports whether the catalog refused a change because the queue is gone, which this node's view need not show yet.
+func deleted(err error) bool {
+	var refused *catalog.Error
+	return errors.As(err, &refused) && refused.Code == catalog.CodeNotFound && refused.Kind == "queue"
 }
 
 // isSo reports whether a queue's members are already what a change would make them.

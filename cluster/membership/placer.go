@@ -166,6 +166,7 @@ func (p *Placer) candidates() []placement.Candidate {
 		nodes = append(nodes, placement.Candidate{
 			// A node whose disk is nearly full comes last, as one that is down.
 			Node: n.ID, Alive: (up || n.ID == p.cfg.Node) && p.cfg.Disks.Fine(n.ID), Replicas: l.Replicas, Leaders: l.Leaders,
+			Drains: p.cfg.Transport.Drains(n.ID),
 		})
 	}
 	return nodes

@@ -131,6 +131,41 @@ func (o *Operator) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.Nod
 	if err := o.drainThere(ctx, n, report); err != nil {
 		return err
 	}
+	if err := o.emptyAndForget(ctx, n, exclude, report); err != nil {
+		return err
+	}
+	for o.cfg.Views.View().Leaves(n) { // the catalog's group goes on without it
+		if err := wait.For(ctx, removeTick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxForgets bounds how often a node that is removed is found to hold a queue again, because a client has declared one.
+const maxForgets = 50
+
+// emptyAndForget takes a node that drains out of all queues, and then out of the catalog. Clients may declare queues there
+// until the second is done.
+func (o *Operator) emptyAndForget(ctx context.Context, n id.NodeID, exclude []id.NodeID, report func(operation.Progress)) error {
+	for tries := 1; ; tries++ {
+		if err := o.empty(ctx, n, exclude, report); err != nil {
+			return err
+		}
+		report(operation.Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
+		_, err := o.cfg.Catalog.Propose(ctx, &catalog.ForgetNode{ID: n})
+		var refused *catalog.Error
+		if !errors.As(err, &refused) || refused.Code != catalog.CodePreconditionFailed || tries == maxForgets {
+			return err
+		}
+		if err := wait.For(ctx, removeTick); err != nil {
+			return errors.Join(refused, err)
+		}
+	}
+}
+
+// empty takes a node out of all queues that this node's view shows.
+func (o *Operator) empty(ctx context.Context, n id.NodeID, exclude []id.NodeID, report func(operation.Progress)) error {
 	for o.holdsQueues(n) {
 		p := o.removal(n, exclude)
 		if err := p.Err(n); err != nil {
@@ -140,15 +175,6 @@ func (o *Operator) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.Nod
 			return err
 		}
 		if err := wait.For(ctx, removeTick); err != nil { // a change that others began may go on
-			return err
-		}
-	}
-	report(operation.Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
-	if _, err := o.cfg.Catalog.Propose(ctx, &catalog.ForgetNode{ID: n}); err != nil {
-		return err
-	}
-	for o.cfg.Views.View().Leaves(n) { // the catalog's group goes on without it
-		if err := wait.For(ctx, removeTick); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type Candidate struct {
 	Replicas int  // members of groups that it holds
 	Leaders  int  // groups that it leads
 	Alive    bool // a hint: it seems to run
+	Drains   bool // a hint: it takes no new work while others can
 	Lost     bool // it will not come back
 }
 
@@ -53,9 +54,10 @@ func (l Locator) String() string {
 
 // Place chooses the members of a new group, the leader among them. There are size of
 // them, DefaultSize if it is 0, but no more than nodes (RE-1). The local node is the
-// first of them, the others follow in the order in which they were chosen: nodes that
-// run first, then those with fewer replicas, then by id (RE-3). An empty local stands
-// for a caller that is no member of the cluster: nobody is preferred.
+// first of them unless it drains, the others follow in the order in which they were
+// chosen: nodes that run first, then those that do not drain, then those with fewer
+// replicas, then by id (RE-3). An empty local stands for a caller that is no member of the
+// cluster: nobody is preferred.
 //
 // Errors: ErrNoQuorum; all others are faults of the input. The input is not changed.
 func Place(nodes []Candidate, size int, local id.NodeID, locator Locator) (members []id.NodeID, leader id.NodeID, err error) {
@@ -68,8 +70,9 @@ func Place(nodes []Candidate, size int, local id.NodeID, locator Locator) (membe
 	order := slices.Clone(nodes)
 	slices.SortFunc(order, func(a, b Candidate) int {
 		return cmp.Or(
-			before(a.Node == local, b.Node == local),
+			before(a.Node == local && !a.Drains, b.Node == local && !b.Drains),
 			before(a.Alive, b.Alive),
+			before(!a.Drains, !b.Drains),
 			cmp.Compare(a.Replicas, b.Replicas),
 			cmp.Compare(a.Node, b.Node),
 		)
@@ -91,11 +94,11 @@ func Place(nodes []Candidate, size int, local id.NodeID, locator Locator) (membe
 
 // first returns who leads (RE-2): a member that runs.
 func first(chosen []Candidate, local id.NodeID, locator Locator) id.NodeID {
-	if locator == ClientLocal && chosen[0].Node == local && chosen[0].Alive {
+	if locator == ClientLocal && chosen[0].Node == local && chosen[0].Alive && !chosen[0].Drains {
 		return local
 	}
 	return slices.MinFunc(chosen, func(a, b Candidate) int {
-		return cmp.Or(before(a.Alive, b.Alive), cmp.Compare(a.Leaders, b.Leaders), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(before(a.Alive, b.Alive), before(!a.Drains, !b.Drains), cmp.Compare(a.Leaders, b.Leaders), cmp.Compare(a.Node, b.Node))
 	}).Node
 }
 

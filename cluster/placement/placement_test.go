@@ -16,6 +16,8 @@ func up(n string, replicas, leaders int) Candidate {
 
 func down(n string) Candidate { return Candidate{Node: id.NodeID(n)} }
 
+func drains(n string) Candidate { return Candidate{Node: id.NodeID(n), Alive: true, Drains: true} }
+
 // RE-1, RE-2, RE-3.
 func TestPlace(t *testing.T) {
 	even := []Candidate{up("c", 0, 0), up("a", 0, 0), up("b", 0, 0)}
@@ -50,6 +52,10 @@ func TestPlace(t *testing.T) {
 			name: "local seems down", nodes: []Candidate{down("a"), up("b", 0, 2), up("c", 0, 1)}, size: 3, local: "a",
 			members: "a, b, c", leader: "c",
 		},
+		{name: "those that drain come last", nodes: []Candidate{drains("a"), up("b", 9, 9), up("c", 9, 8)}, size: 2, local: "b", members: "b, c", leader: "b"},
+		{name: "local drains", nodes: []Candidate{drains("a"), up("b", 9, 9), up("c", 9, 8)}, size: 2, local: "a", members: "b, c", leader: "c"},
+		{name: "local drains and is needed", nodes: []Candidate{drains("a"), up("b", 9, 9), up("c", 9, 8)}, size: 3, local: "a", members: "b, c, a", leader: "c"},
+		{name: "all drain", nodes: []Candidate{drains("a"), drains("b"), drains("c")}, size: 3, local: "b", members: "a, b, c", leader: "a"},
 		{
 			name: "no quorum", nodes: []Candidate{up("a", 0, 0), down("b"), down("c")}, size: 3, local: "a",
 			err: "placement: too few nodes run: 1 of the 3 nodes a, b, c run, a group of 3 starts with 2: start more of them, or ask for a smaller group",

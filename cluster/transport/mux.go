@@ -112,8 +112,23 @@ func (m *Mux) Recheck() {
 }
 
 // TakeOver sets whether members here take leadership that a peer hands over, which they do at first. A group that
-// elects a leader because it has none is free to elect them either way.
-func (m *Mux) TakeOver(may bool) { m.noLead.Store(!may) }
+// elects a leader because it has none is free to elect them either way. Peers are notified.
+func (m *Mux) TakeOver(may bool) {
+	m.noLead.Store(!may)
+	m.Say()
+}
+
+// Drains reports whether this node, or a peer by its last heartbeat, takes no leadership over. A peer of an older version
+// does not say.
+func (m *Mux) Drains(n id.NodeID) bool {
+	if n == m.config.Node {
+		return m.noLead.Load()
+	}
+	p := m.pulse(n)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drains
+}
 
 // Stats returns the current statistics.
 func (m *Mux) Stats() Stats {

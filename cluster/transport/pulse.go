@@ -34,6 +34,7 @@ type pulse struct {
 	since   time.Time     // of the oldest ping that was not answered, or whose answer did not come; zero: none
 	last    time.Time     // when the peer was heard last; zero: never
 	starved uint32        // what the peer said of itself last
+	drains  bool          // the same
 }
 
 // serve takes what comes on a connection for heartbeats until it ends. The newest connection
@@ -47,7 +48,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 	restarted := p.peer != peer
 	p.conn, p.peer, p.number, p.heard = conn, peer, 0, 0
-	p.since, p.last = time.Time{}, time.Now()
+	p.since, p.last, p.drains = time.Time{}, time.Now(), false
 	p.mu.Unlock()
 	if c := p.l.config.Clock; c != nil && restarted {
 		c.Restarted(p.node)
@@ -131,7 +132,7 @@ func (p *pulse) say() {
 // 0 if it answers nothing. The connection is given up long before its buffers are full of
 // heartbeats that nobody reads, so this does not block.
 func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
-	b.Starved = p.l.starved.share.Load()
+	b.Starved, b.Drains = p.l.starved.share.Load(), p.l.noLead.Load()
 	if heartbeats := p.l.config.Heartbeats; heartbeats != nil {
 		says := heartbeats.Heartbeat(p.node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
@@ -161,7 +162,7 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	} else {
 		p.number, p.heard = n, b.GetHeard()
 	}
-	p.starved = b.GetStarved()
+	p.starved, p.drains = b.GetStarved(), b.GetDrains()
 	return p.since.IsZero()
 }
 

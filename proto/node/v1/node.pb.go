@@ -492,7 +492,10 @@ type Ping struct {
 	// thousandths. Every Ping has it, whether it reports or not.
 	Starved uint32 `protobuf:"varint,7,opt,name=starved,proto3" json:"starved,omitempty"`
 	// Clocks are the sender's. Older versions do not send them.
-	Clocks        *Clocks `protobuf:"bytes,8,opt,name=clocks,proto3" json:"clocks,omitempty"`
+	Clocks *Clocks `protobuf:"bytes,8,opt,name=clocks,proto3" json:"clocks,omitempty"`
+	// Drains is set while the sender drains or is drained: it takes no new work. Every Ping has it,
+	// whether it reports or not; older versions do not send it.
+	Drains        bool `protobuf:"varint,9,opt,name=drains,proto3" json:"drains,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -581,6 +584,13 @@ func (x *Ping) GetClocks() *Clocks {
 		return x.Clocks
 	}
 	return nil
+}
+
+func (x *Ping) GetDrains() bool {
+	if x != nil {
+		return x.Drains
+	}
+	return false
 }
 
 // Clocks has the readings of a node's clocks, and what the node knows of the receiver's. All times
@@ -8083,7 +8093,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06notice\x18\x06 \x01(\v2\x1f.quorate.node.v1.ConsumerNoticeH\x00R\x06notice\x121\n" +
 	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resume\x12+\n" +
 	"\x04ping\x18\b \x01(\v2\x15.quorate.node.v1.PingH\x00R\x04pingB\x06\n" +
-	"\x04kind\"\xe0\x01\n" +
+	"\x04kind\"\xf8\x01\n" +
 	"\x04Ping\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
 	"\x03led\x18\x02 \x01(\x04R\x03led\x12\x19\n" +
@@ -8092,7 +8102,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\areports\x18\x05 \x01(\bR\areports\x12\x14\n" +
 	"\x05heard\x18\x06 \x01(\x04R\x05heard\x12\x18\n" +
 	"\astarved\x18\a \x01(\rR\astarved\x12/\n" +
-	"\x06clocks\x18\b \x01(\v2\x17.quorate.node.v1.ClocksR\x06clocks\"\xc5\x02\n" +
+	"\x06clocks\x18\b \x01(\v2\x17.quorate.node.v1.ClocksR\x06clocks\x12\x16\n" +
+	"\x06drains\x18\t \x01(\bR\x06drains\"\xc5\x02\n" +
 	"\x06Clocks\x12\x18\n" +
 	"\aelapsed\x18\x01 \x01(\x03R\aelapsed\x12\x1a\n" +
 	"\breceived\x18\x02 \x01(\x03R\breceived\x12\x12\n" +
