@@ -43,13 +43,21 @@ func (ps *Permissions) grantOf(p *catalog.Permission) *Grant {
 
 // Permission is grantIn, but says why there is no permission.
 func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost string) (*Grant, error) {
-	if _, exists := v.VHost(vhost); !exists {
-		return nil, &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
+	if err := vhostExists(v, vhost); err != nil {
+		return nil, err
 	}
 	if g := ps.grantIn(v, who, vhost); g != nil {
 		return g, nil
 	}
 	return nil, noAccess(who.User(), vhost)
+}
+
+// vhostExists refuses a vhost that does not exist.
+func vhostExists(v *catalog.View, vhost string) error {
+	if _, exists := v.VHost(vhost); exists {
+		return nil
+	}
+	return &failure.Error{Class: failure.NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 }
 
 // TopicPermission returns what limits a user's keys at an exchange; nil: nothing (VH-8).

@@ -15,10 +15,14 @@ func (ps *Permissions) RightsTo(ctx context.Context, t Thing) (Rights, error) {
 	if err != nil {
 		return Rights{}, err
 	}
+	v := ps.view()
+	if err := vhostExists(v, t.VHost); err != nil {
+		return Rights{}, err
+	}
 	if who == nil {
 		return everything(), nil
 	}
-	g, err := ps.Permission(ps.view(), who, t.VHost)
+	g, err := ps.Permission(v, who, t.VHost)
 	if err != nil {
 		return Rights{}, err
 	}
