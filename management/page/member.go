@@ -70,6 +70,9 @@ func (p *membersPage) addLags() {
 func transferLeader(v *visit) (outcome, error) {
 	vhost, name := v.thisQueue()
 	node := v.PostFormValue("node")
+	if node == "" { // the API would let the leader choose
+		return outcome{}, badForm("node", "is empty; name a member of the queue")
+	}
 	err := v.change(http.MethodPost, map[string]string{"node": node}, nil, "/v1/queues/%s/%s/leader", vhost, name)
 	return outcome{v.aboutQueue("/ui/queue/members"), "The leadership was handed to node " + node + "."}, err
 }

@@ -236,6 +236,18 @@ func TestMembers(t *testing.T) {
 	x.await(path+about("work"), "Each node of the cluster is a member")
 }
 
+// A form about a member that names no node changes nothing, and says so.
+func TestMemberWithoutNode(t *testing.T) {
+	s := start(t, 1)
+	x := s.login("guest", "guest")
+	x.leads("/ui/queues/declare", aboutForm("work"))
+	for act, reason := range map[string]string{"lead": "name a member of the queue", "add": "name a node of the cluster", "remove": "name a node of the cluster"} {
+		for _, send := range []url.Values{aboutForm("work"), aboutForm("work", "node", "")} {
+			x.refuses("/ui/queue/members/"+act, send, http.StatusBadRequest, reason)
+		}
+	}
+}
+
 // Who lacks rights sees less, and changes nothing.
 func TestQueuePartsOfOthers(t *testing.T) {
 	s := start(t, 1)
