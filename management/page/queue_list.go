@@ -73,7 +73,8 @@ type queuesPage struct {
 	Page     listPage[*queueRow]
 	VHosts   []string
 	Declares []string // vhosts in which the user may declare some
-	Changes  bool     // the user may purge or delete some
+	Deletes  bool     // the user may delete some queue or other in the listed vhosts
+	Purges   bool     // the same of purging
 	Columns  []queueColumn
 	Choices  []columnChoice
 }
@@ -89,8 +90,12 @@ func loadQueues(v *visit) (any, error) {
 		return nil, err
 	}
 	p.Declares = declarable(may)
-	p.Changes = slices.ContainsFunc(may, func(r rights) bool { return r.Configure || r.Read })
 	vhost := v.URL.Query().Get("vhost")
+	for _, r := range may {
+		if vhost == "" || r.VHost == vhost {
+			p.Deletes, p.Purges = p.Deletes || r.Configure, p.Purges || r.Read
+		}
+	}
 	if vhost == "" {
 		err = v.list(&p.Page, v.listQuery(), "/api/queues")
 	} else {

@@ -1,5 +1,7 @@
 package page
 
+import "slices"
+
 // rights are what the user may do, as the API says.
 type rights struct {
 	VHost     string `json:"vhost"`
@@ -26,6 +28,16 @@ func (v *visit) To(kind, vhost, name string) rights {
 // rightsIn returns the user's rights in all vhosts in which it has a permission.
 func (v *visit) rightsIn() (all []rights, err error) {
 	return all, v.get(&all, "/v1/rights")
+}
+
+// In returns the rights that the user has to some name or other in a vhost. It is for what needs a right to a thing that
+// the user has yet to name.
+func (v *visit) In(vhost string) rights {
+	all, _ := v.rightsIn() // refused: no rights
+	if at := slices.IndexFunc(all, func(r rights) bool { return r.VHost == vhost }); at >= 0 {
+		return all[at]
+	}
+	return rights{}
 }
 
 // declarable are the vhosts in which something can be declared.
