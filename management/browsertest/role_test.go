@@ -23,11 +23,13 @@ type barred struct {
 	may []string
 }
 
-// The users of TestBarred. All but the outsider have every right in the default vhost.
+// The users of TestBarred. In the default vhost the reader may only read, the outsider has no permission, and all others
+// have every right.
 const (
 	manager    = "manager"    // has the tag management
 	watcher    = "watcher"    // monitoring
 	politician = "politician" // policymaker
+	reader     = "reader"     // management
 	outsider   = "outsider"   // monitoring
 )
 
@@ -45,36 +47,40 @@ func merge(a, b map[string]string) map[string]string {
 	return out
 }
 
-// barredByPermission are changes of queues, exchanges and what is in them.
+// barredByPermission are changes of queues, exchanges and what is in them. may has the reader if reading is enough.
 func barredByPermission() []barred {
 	work := map[string]string{"vhost": "/", "name": "work"}
 	shop := map[string]string{"vhost": "/", "name": "shop"}
 	chosen := map[string]string{"queue": "%2F/work", "typed": "1"}
 	const messages, bindings, exchange = "/ui/queue/messages?vhost=%2F&name=work", "/ui/queue/bindings?vhost=%2F&name=work", "/ui/exchange?vhost=%2F&name=shop"
+	const message, toQueue, toExchange = "/ui/queue/message?vhost=%2F&name=work&number=1", "/ui/queue/messages/publish?vhost=%2F&name=work", "/ui/exchange/publish?vhost=%2F&name=shop"
 	toShop := map[string]string{"vhost": "/", "of": "queue", "name": "work", "source": "shop", "destination": "work", "kind": "queue", "routing_key": "k", "props": "k"}
 	all := []barred{
 		{path: "/ui/queues/declare", at: "/ui/queues", way: `form[action="/ui/queues/declare"]`, form: map[string]string{"vhost": "/", "name": "forged"}},
-		{path: "/ui/queues/purge", at: "/ui/queues", way: `button[value=purge]`, form: chosen},
+		{path: "/ui/queues/purge", at: "/ui/queues", way: `button[value=purge]`, form: chosen, may: []string{reader}},
 		{path: "/ui/queues/delete", at: "/ui/queues", way: `button[value=delete]`, form: chosen},
-		{path: "/ui/queue/purge", at: aboutQueue("/ui/queue", "work"), way: `a[href^="/ui/queue/purge"]`, form: merge(work, map[string]string{"typed": "work"})},
+		{path: "/ui/queue/purge", at: aboutQueue("/ui/queue", "work"), way: `a[href^="/ui/queue/purge"]`, form: merge(work, map[string]string{"typed": "work"}), may: []string{reader}},
 		{path: "/ui/queue/delete", at: aboutQueue("/ui/queue", "work"), way: `a[href^="/ui/queue/delete"]`, form: merge(work, map[string]string{"typed": "work"})},
 		{path: "/ui/queue/messages/publish", at: messages, way: `a[href^="/ui/queue/messages/publish"]`, form: merge(work, map[string]string{"body": "forged"})},
+		{path: "/ui/queue/messages/publish", at: message, way: `a[href^="/ui/queue/messages/publish"]`, form: merge(work, map[string]string{"body": "forged"})},
+		{path: "/ui/queue/messages/publish", at: toQueue, way: `form[action="/ui/queue/messages/publish"]`, form: merge(work, map[string]string{"body": "forged"})},
 		{path: "/ui/binding/add", at: bindings, way: `form[action="/ui/binding/add"]`, form: merge(toShop, map[string]string{"source": "amq.fanout"})},
 		{path: "/ui/binding/remove", at: bindings, way: `a[href^="/ui/binding/remove"]`, form: toShop},
 		{path: "/ui/exchanges/declare", at: "/ui/exchanges", way: `form[action="/ui/exchanges/declare"]`, form: map[string]string{"vhost": "/", "name": "forged", "type": "topic"}},
 		{path: "/ui/exchange/delete", at: exchange, way: `a[href^="/ui/exchange/delete"]`, form: merge(shop, map[string]string{"typed": "shop"})},
 		{path: "/ui/exchange/publish", at: exchange, way: `a[href^="/ui/exchange/publish"]`, form: merge(shop, map[string]string{"routing_key": "k", "body": "forged"})},
+		{path: "/ui/exchange/publish", at: toExchange, way: `form[action="/ui/exchange/publish"]`, form: merge(shop, map[string]string{"routing_key": "k", "body": "forged"})},
 		{path: "/ui/binding/add", at: exchange, way: `form[action="/ui/binding/add"]`, form: merge(toShop, map[string]string{"routing_key": "forged"})},
 		{path: "/ui/binding/remove", at: exchange, way: `a[href^="/ui/binding/remove"]`, form: toShop},
 	}
-	for _, job := range []string{"delete", "move", "redrive"} {
+	for job, may := range map[string][]string{"delete": {reader}, "move": nil, "redrive": nil} {
 		all = append(all, barred{
 			path: "/ui/queue/messages/" + job, at: messages, way: `button[formaction="/ui/queue/messages/` + job + `"]`,
-			form: merge(work, map[string]string{"scope": "all", "target": "fewer", "typed": "work"}),
+			form: merge(work, map[string]string{"scope": "all", "target": "fewer", "typed": "work"}), may: may,
 		})
 	}
 	for i := range all {
-		all[i].may = withPermission()
+		all[i].may = append(all[i].may, withPermission()...)
 	}
 	return all
 }
@@ -138,12 +144,16 @@ func (s *served) furnishBarred(c *client.Client) (operation, connection string) 
 	if err := all(few, shop, bound, put, team); err != nil {
 		t.Fatal(err)
 	}
-	for name, tag := range map[string]string{manager: "management", watcher: "monitoring", politician: "policymaker", outsider: "monitoring", "ann": "management"} {
+	for name, tag := range map[string]string{manager: "management", watcher: "monitoring", politician: "policymaker", reader: "management", outsider: "monitoring", "ann": "management"} {
 		s.addUser(name, tag)
-		if name == outsider {
+		p := client.Permission{User: name, VHost: "/", Configure: ".*", Write: ".*", Read: ".*"}
+		switch name {
+		case outsider:
 			continue
+		case reader:
+			p.Configure, p.Write = "", ""
 		}
-		if _, err := c.SetPermission(ctx, client.Permission{User: name, VHost: "/", Configure: ".*", Write: ".*", Read: ".*"}); err != nil {
+		if _, err := c.SetPermission(ctx, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,7 +202,7 @@ func (x *tab) sends(path string, form map[string]string, token bool) int {
 }
 
 // Who may not make a change sees no way to it, and is refused with a form that is sent all the same; so is everybody
-// whose form lacks the session's token. Nothing changes by it.
+// whose form lacks the session's token. Nothing changes by it. Who may make it sees the way.
 func TestBarred(t *testing.T) {
 	s := serve(t)
 	c := s.dial(t)
@@ -220,7 +230,7 @@ func TestBarred(t *testing.T) {
 			t.Errorf("forms without a token are in the audit: %q, before %q", now, before)
 		}
 	})
-	for _, user := range append(withPermission(), outsider) {
+	for _, user := range append(withPermission(), reader, outsider) {
 		t.Run(user, func(t *testing.T) {
 			x := browse(t, s.base)
 			x.login(user, "p")
@@ -228,6 +238,8 @@ func TestBarred(t *testing.T) {
 			for _, b := range rows {
 				if !slices.Contains(b.may, user) {
 					s.refuses(t, x, &b)
+				} else if b.way != "" && !x.ways(b.at, b.way) {
+					t.Errorf("%s has no %s", b.at, b.way)
 				}
 			}
 			for _, r := range s.records(user) {
