@@ -35,7 +35,8 @@ func BackupLabels(q *v1alpha1.QuorateCluster) map[string]string {
 }
 
 // Backup makes the job that copies a cluster regularly; nil if it has none. Each backup has the name of its job, which
-// has the time in it. authority reports that the Secret with the nodes' certificate for clients has the authority to
+// has the time in it, and the job's UID, which no other job has: not one of the same name in another Kubernetes cluster
+// that uses the same bucket, nor one that a person makes again under the same name. authority reports that the Secret with the nodes' certificate for clients has the authority to
 // trust, too; else it is one that quoratectl trusts by itself.
 func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.CronJob {
 	b := q.Spec.Backup
@@ -66,7 +67,7 @@ func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.C
 }
 
 // backupPod copies the cluster, and then removes old backups. Each is done by quoratectl out of the nodes' image. A pod
-// that takes the place of another one finds a backup that is complete, and goes on behind it.
+// that takes the place of another one of its job finds a backup that is complete, and goes on behind it.
 func backupPod(q *v1alpha1.QuorateCluster, set *Objects, labels map[string]string, authority bool) corev1.PodTemplateSpec {
 	node := set.Set.Spec.Template.Spec
 	yes, no, owner := true, false, int64(backupOwner)
@@ -97,7 +98,7 @@ type jobPod struct {
 // create copies the cluster.
 func (p *jobPod) create(authority bool) corev1.Container {
 	b := p.q.Spec.Backup
-	c := p.container("backup", "backup", "create", backupPlace(p.q)+"/$(JOB)"+backupSuffix(p.q), "--if-missing")
+	c := p.container("backup", "backup", "create", backupPlace(p.q)+"/$(JOB)-$(JOB_UID)"+backupSuffix(p.q), "--if-missing")
 	c.Env = append(loginEnv(p.q), c.Env...)
 	if b.KeySecret != "" {
 		c.Args = append(c.Args, "--key-file", path.Join(keyDir, "backup.pub"))
@@ -200,11 +201,17 @@ func backupSuffix(q *v1alpha1.QuorateCluster) string {
 	return ".tar"
 }
 
-// loginEnv logs quoratectl in as the operator, and has the name of the job.
+// fromLabel reads a label of the pod.
+func fromLabel(name string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['" + name + "']"}}
+}
+
+// loginEnv logs quoratectl in as the operator, and has the name and the UID of the job.
 func loginEnv(q *v1alpha1.QuorateCluster) []corev1.EnvVar {
 	login := broker.AdministratorSecret(q)
 	return []corev1.EnvVar{
-		{Name: "JOB", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['batch.kubernetes.io/job-name']"}}},
+		{Name: "JOB", ValueFrom: fromLabel(batchv1.JobNameLabel)},
+		{Name: "JOB_UID", ValueFrom: fromLabel(batchv1.ControllerUidLabel)},
 		{Name: "QUORATE_ADDRESSES", Value: q.Name + "." + q.Namespace + ".svc:7070"},
 		{Name: "QUORATE_USER", ValueFrom: fromSecret(login, corev1.BasicAuthUsernameKey)},
 		{Name: "QUORATE_PASSWORD", ValueFrom: fromSecret(login, corev1.BasicAuthPasswordKey)},

@@ -26,7 +26,7 @@ func has(c *corev1.Container, name string) bool {
 		slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name })
 }
 
-// A backup has a name of its own each time, a login and, with TLS, the name and the authority of the nodes' certificate.
+// A backup has a name of its own each time, also where a job is made again under its name, a login and, with TLS, the name and the authority of the nodes' certificate.
 // One that hangs is ended, because no other one begins before.
 func TestBackup(t *testing.T) {
 	if backupOf(t, false, nil, nil) != nil {
@@ -39,14 +39,20 @@ func TestBackup(t *testing.T) {
 		t.Fatalf("the pod has %+v", pod.Spec)
 	}
 	c := &pod.Spec.Containers[0]
-	want := "backup create s3://b/orders/shop/$(JOB) --if-missing --s3-region eu --key-file /run/secrets/quorate-backup/backup.pub " +
+	want := "backup create s3://b/orders/shop/$(JOB)-$(JOB_UID) --if-missing --s3-region eu --key-file /run/secrets/quorate-backup/backup.pub " +
 		"--tls-server-name orders.shop.svc --tls-ca /run/secrets/quorate-client-tls/ca.crt"
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) {
 		t.Errorf("the job runs %q, want %q", args, want)
 	}
-	for _, name := range []string{"JOB", "QUORATE_ADDRESSES", "QUORATE_USER", "QUORATE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "client-tls", "public-key"} {
+	for _, name := range []string{"QUORATE_ADDRESSES", "QUORATE_USER", "QUORATE_PASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "client-tls", "public-key"} {
 		if !has(c, name) {
 			t.Errorf("the job has no %s", name)
+		}
+	}
+	for name, label := range map[string]string{"JOB": "batch.kubernetes.io/job-name", "JOB_UID": "batch.kubernetes.io/controller-uid"} {
+		i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+		if i < 0 || c.Env[i].ValueFrom.FieldRef.FieldPath != "metadata.labels['"+label+"']" {
+			t.Errorf("%s is not label %s: another job's backup may be taken for this one's", name, label)
 		}
 	}
 	if d := job.JobTemplate.Spec.ActiveDeadlineSeconds; d == nil || *d != backupDeadline || job.ConcurrencyPolicy != batchv1.ForbidConcurrent {
@@ -69,7 +75,7 @@ func TestBackupWithPublicAuthority(t *testing.T) {
 	b := &v1alpha1.BackupSpec{Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}, DeadlineSeconds: 90}
 	job := backupOf(t, false, b, &v1alpha1.TLSSpec{ServerName: "orders.example.org"}).Spec.JobTemplate.Spec
 	c := &job.Template.Spec.Containers[0]
-	want := "backup create /backups/$(JOB).tar --if-missing --tls-server-name orders.example.org"
+	want := "backup create /backups/$(JOB)-$(JOB_UID).tar --if-missing --tls-server-name orders.example.org"
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) || has(c, "client-tls") || len(job.Template.Spec.Volumes) != 1 {
 		t.Errorf("the job runs %q with volumes %+v, want %q", args, job.Template.Spec.Volumes, want)
 	}
