@@ -20,6 +20,10 @@ const (
 	backupTries = 2
 	// backupDeadline is how long a backup may take, in seconds: the default of spec.backup.deadlineSeconds.
 	backupDeadline = 6 * 60 * 60
+	// partDone is quoratectl's exit code for a backup that is complete and may lack messages.
+	partDone = 3
+	// createContainer is the name of the container that copies the cluster.
+	createContainer = "backup"
 	// Where the pod of a backup has what it needs.
 	backupDir    = "/backups"
 	keyDir       = "/run/secrets/quorate-backup"
@@ -56,7 +60,9 @@ func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.C
 			SuccessfulJobsHistoryLimit: &kept, FailedJobsHistoryLimit: &kept,
 			JobTemplate: batchv1.JobTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       batchv1.JobSpec{BackoffLimit: &tries, ActiveDeadlineSeconds: &deadline, Template: backupPod(q, set, labels, authority)},
+				Spec: batchv1.JobSpec{
+					BackoffLimit: &tries, ActiveDeadlineSeconds: &deadline, PodFailurePolicy: partsFail(), Template: backupPod(q, set, labels, authority),
+				},
 			},
 		},
 	}
@@ -64,6 +70,17 @@ func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.C
 		job.Spec.TimeZone = &b.TimeZone
 	}
 	return job
+}
+
+// partsFail ends a job whose backup may lack messages as failed: the next try would find that backup, and succeed.
+func partsFail() *batchv1.PodFailurePolicy {
+	name := createContainer
+	return &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+		Action: batchv1.PodFailurePolicyActionFailJob,
+		OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+			ContainerName: &name, Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: []int32{partDone},
+		},
+	}}}
 }
 
 // backupPod copies the cluster, and then removes old backups. Each is done by quoratectl out of the nodes' image. A pod
@@ -98,7 +115,7 @@ type jobPod struct {
 // create copies the cluster.
 func (p *jobPod) create(authority bool) corev1.Container {
 	b := p.q.Spec.Backup
-	c := p.container("backup", "backup", "create", backupPlace(p.q)+"/$(JOB)-$(JOB_UID)"+backupSuffix(p.q), "--if-missing")
+	c := p.container(createContainer, "backup", "create", backupPlace(p.q)+"/$(JOB)-$(JOB_UID)"+backupSuffix(p.q), "--if-missing")
 	c.Env = append(loginEnv(p.q), c.Env...)
 	if b.KeySecret != "" {
 		c.Args = append(c.Args, "--key-file", path.Join(keyDir, "backup.pub"))

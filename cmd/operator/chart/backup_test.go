@@ -113,3 +113,24 @@ func TestRetention(t *testing.T) {
 		t.Errorf("volumes %+v", both.Volumes)
 	}
 }
+
+// A backup that may lack messages fails its job at once, with and without retention: the next try would find it complete.
+func TestBackupThatMayLackMessages(t *testing.T) {
+	for _, retention := range []*v1alpha1.BackupRetention{nil, {Keep: 1}} {
+		job := backupOf(t, false, &v1alpha1.BackupSpec{
+			Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}, Retention: retention,
+		}, nil).Spec.JobTemplate.Spec
+		p := job.PodFailurePolicy
+		if p == nil || len(p.Rules) != 1 || p.Rules[0].Action != batchv1.PodFailurePolicyActionFailJob || p.Rules[0].OnExitCodes == nil {
+			t.Fatalf("the policy is %+v", p)
+		}
+		on, pod := p.Rules[0].OnExitCodes, job.Template.Spec
+		create := slices.Concat(pod.InitContainers, pod.Containers)[0]
+		if on.Operator != batchv1.PodFailurePolicyOnExitCodesOpIn || !slices.Equal(on.Values, []int32{3}) || *on.ContainerName != create.Name || create.Args[1] != "create" {
+			t.Errorf("the job fails on %+v", on)
+		}
+		if pod.RestartPolicy != corev1.RestartPolicyNever {
+			t.Errorf("with restartPolicy %s Kubernetes refuses the policy", pod.RestartPolicy)
+		}
+	}
+}
