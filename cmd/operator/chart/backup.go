@@ -49,7 +49,7 @@ func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.C
 	}
 	labels := BackupLabels(q)
 	labels[managedBy] = v1alpha1.FieldManager
-	kept, tries, deadline := int32(backupsKept), int32(backupTries), b.DeadlineSeconds
+	kept, tries, deadline, gone := int32(backupsKept), int32(backupTries), b.DeadlineSeconds, batchv1.Failed
 	if deadline == 0 { // no API server has put the default in
 		deadline = backupDeadline
 	}
@@ -61,7 +61,9 @@ func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.C
 			JobTemplate: batchv1.JobTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: batchv1.JobSpec{
-					BackoffLimit: &tries, ActiveDeadlineSeconds: &deadline, PodFailurePolicy: partsFail(), Template: backupPod(q, set, labels, authority),
+					BackoffLimit: &tries, ActiveDeadlineSeconds: &deadline, PodFailurePolicy: partsFail(),
+					PodReplacementPolicy: &gone, // two pods would write to one place
+					Template:             backupPod(q, set, labels, authority),
 				},
 			},
 		},

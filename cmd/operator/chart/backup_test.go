@@ -79,6 +79,9 @@ func TestBackupWithPublicAuthority(t *testing.T) {
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) || has(c, "client-tls") || len(job.Template.Spec.Volumes) != 1 {
 		t.Errorf("the job runs %q with volumes %+v, want %q", args, job.Template.Spec.Volumes, want)
 	}
+	if p := job.PodReplacementPolicy; p == nil || *p != batchv1.Failed {
+		t.Errorf("the replacement policy is %v: two pods may write to one place", p)
+	}
 	if *job.ActiveDeadlineSeconds != 90 {
 		t.Errorf("the deadline is %d", *job.ActiveDeadlineSeconds)
 	}
