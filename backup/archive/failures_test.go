@@ -176,10 +176,51 @@ func TestAbandonTar(t *testing.T) {
 	}
 }
 
+// TestTarIsThere: a new backup replaces what is left of an incomplete one, as in a directory. A complete one, also one that is
+// encrypted, is ErrExists; what is no backup, or cannot be read, stays too, and is none.
+func TestTarIsThere(t *testing.T) {
+	both, public := key(t)
+	dir := t.TempDir()
+	at := func(name string) Location { return Location{Name: filepath.Join(dir, name)} }
+	one(t, at("complete.tar"), nil, "", time.Now())
+	one(t, at("sealed.tar"), public, "", time.Now())
+	one(t, at("cut.tar"), nil, "", time.Now())
+	for name, object := range map[string]string{"left.tar": definitionsName, "left-sealed.tar": definitionsName + encryptedSuffix, "other.tar": "notes.txt"} {
+		s, err := at(name).Create(t.Context())
+		if err == nil {
+			err = errors.Join(s.Put(t.Context(), object, []byte("{}")), s.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Truncate(at("cut.tar").Name, 1100), os.WriteFile(at("text.tar").Name, []byte("text"), 0o600), os.Symlink("nowhere", at("link.tar").Name)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"complete.tar", "sealed.tar", "cut.tar", "other.tar", "text.tar", "link.tar"} {
+		_, err := at(name).Create(t.Context())
+		if err == nil || !strings.Contains(err.Error(), at(name).Name) || !strings.Contains(err.Error(), "remove that one") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if complete := name == "complete.tar" || name == "sealed.tar"; errors.Is(err, ErrExists) != complete {
+			t.Errorf("%s is taken for a backup, or not for one: %v", name, err)
+		}
+		if _, err := os.Lstat(at(name).Name + temporarySuffix); err == nil {
+			t.Errorf("%s is being written all the same", name)
+		}
+	}
+	for name, k := range map[string]*Keys{"left.tar": nil, "left-sealed.tar": both} {
+		one(t, at(name), k, "", time.Now())
+		if err := at(name).verify(t.Context(), k); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestTarIsFull: a tar file whose manifest cannot be written gets no name.
 func TestTarIsFull(t *testing.T) {
 	l := Location{Name: filepath.Join(t.TempDir(), "b.tar")}
-	s, err := createTar(l.Name)
+	s, err := createTar(t.Context(), l.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ type Location struct {
 	S3   S3Config // for s3://
 }
 
-// Create opens a store for a new backup. The error is ErrExists if the place has one that is complete.
+// Create opens a store for a new backup. The error is ErrExists if the place has one that is complete; what is left of one
+// that is not is replaced. A tar file that is no backup, or cannot be read, is refused with another error.
 func (l Location) Create(ctx context.Context) (Store, error) {
 	switch {
 	case strings.HasPrefix(l.Name, s3Scheme):
@@ -45,7 +46,7 @@ func (l Location) Create(ctx context.Context) (Store, error) {
 		}
 		return refuseOther(ctx, l.Name, s)
 	case strings.HasSuffix(l.Name, tarSuffix):
-		return createTar(l.Name)
+		return createTar(ctx, l.Name)
 	default:
 		s, err := createDirectory(l.Name)
 		if err != nil {

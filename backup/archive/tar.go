@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 )
 
@@ -26,15 +28,36 @@ type tarFile struct {
 type extent struct{ offset, size int64 }
 
 // createTar begins a file, which has another name until it is whole.
-func createTar(path string) (*tarFile, error) {
-	if _, err := os.Lstat(path); err == nil {
-		return nil, fmt.Errorf("%w: %s: name another file, or remove that one", ErrExists, path)
+func createTar(ctx context.Context, path string) (*tarFile, error) {
+	if err := refuseOtherTar(ctx, path); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	return &tarFile{path: path, file: f, w: tar.NewWriter(f)}, nil
+}
+
+// refuseOtherTar makes sure that a file is not replaced, unless it is an incomplete backup.
+func refuseOtherTar(ctx context.Context, path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	t, err := openTar(path)
+	if err != nil {
+		return fmt.Errorf("%w: name another file, or remove that one", err)
+	}
+	if _, err = refuseOther(ctx, path, t); err != nil {
+		return err // refuseOther has closed the file
+	}
+	isOurs := regexp.MustCompile(ours).MatchString
+	for name := range t.at {
+		if !isOurs(name) {
+			return errors.Join(fmt.Errorf("archive: %s is no backup, but has %q: name another file, or remove that one", path, name), t.Close())
+		}
+	}
+	return t.Close()
 }
 
 // openTar reads the heads of all objects.
