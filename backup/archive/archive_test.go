@@ -30,7 +30,7 @@ func places(t *testing.T) map[string]Location {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	return map[string]Location{
 		"directory": {Name: filepath.Join(t.TempDir(), "a", "b")},
-		"tar":       {Name: filepath.Join(t.TempDir(), "a.tar")},
+		"tar":       {Name: filepath.Join(t.TempDir(), "a", "b.tar")},
 		"s3":        {Name: "s3://backups/of/today", S3: S3Config{Endpoint: server.URL, Region: "us-east-1"}},
 	}
 }

@@ -27,10 +27,14 @@ type tarFile struct {
 // extent is where an object's content is in the file.
 type extent struct{ offset, size int64 }
 
-// createTar begins a file, which has another name until it is whole.
+// createTar begins a file, which has another name until it is whole, and makes what is missing of its directory's path, as
+// createDirectory does.
 func createTar(ctx context.Context, path string) (*tarFile, error) {
 	if err := refuseOtherTar(ctx, path); err != nil {
 		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), directoryMode); err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
 	}
 	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
 	if err != nil {

@@ -203,13 +203,14 @@ func fromSecret(secret, key string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: key}}
 }
 
-// backupPlace is where the backups are. Clusters of other namespaces may have the same name, and so may their jobs: what
-// they keep in the same bucket is apart. A claim has one namespace.
+// backupPlace is where the backups are. Each QuorateCluster has a place of its own in a bucket and on a volume: two may have
+// the same cluster.name in their settings, and their backups would then count as one cluster's when old ones are removed.
+// A volume has one namespace.
 func backupPlace(q *v1alpha1.QuorateCluster) string {
 	if s := q.Spec.Backup.S3; s != nil {
-		return "s3://" + path.Join(s.Bucket, s.Prefix, q.Namespace)
+		return "s3://" + path.Join(s.Bucket, s.Prefix, q.Namespace, q.Name)
 	}
-	return backupDir
+	return path.Join(backupDir, q.Name)
 }
 
 // backupSuffix makes a backup on a volume one file.

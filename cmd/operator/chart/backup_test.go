@@ -39,7 +39,7 @@ func TestBackup(t *testing.T) {
 		t.Fatalf("the pod has %+v", pod.Spec)
 	}
 	c := &pod.Spec.Containers[0]
-	want := "backup create s3://b/orders/shop/$(JOB)-$(JOB_UID) --if-missing --s3-region eu --key-file /run/secrets/quorate-backup/backup.pub " +
+	want := "backup create s3://b/orders/shop/orders/$(JOB)-$(JOB_UID) --if-missing --s3-region eu --key-file /run/secrets/quorate-backup/backup.pub " +
 		"--tls-server-name orders.shop.svc --tls-ca /run/secrets/quorate-client-tls/ca.crt"
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) {
 		t.Errorf("the job runs %q, want %q", args, want)
@@ -75,7 +75,7 @@ func TestBackupWithPublicAuthority(t *testing.T) {
 	b := &v1alpha1.BackupSpec{Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}, DeadlineSeconds: 90}
 	job := backupOf(t, false, b, &v1alpha1.TLSSpec{ServerName: "orders.example.org"}).Spec.JobTemplate.Spec
 	c := &job.Template.Spec.Containers[0]
-	want := "backup create /backups/$(JOB)-$(JOB_UID).tar --if-missing --tls-server-name orders.example.org"
+	want := "backup create /backups/orders/$(JOB)-$(JOB_UID).tar --if-missing --tls-server-name orders.example.org"
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) || has(c, "client-tls") || len(job.Template.Spec.Volumes) != 1 {
 		t.Errorf("the job runs %q with volumes %+v, want %q", args, job.Template.Spec.Volumes, want)
 	}
@@ -97,7 +97,7 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("the pod has %+v", pod)
 	}
 	c := &pod.Containers[0]
-	want := "backup prune s3://b/shop --keep 14 --s3-endpoint https://s3.example.org --key-file /run/secrets/quorate-backup/backup.key"
+	want := "backup prune s3://b/shop/orders --keep 14 --s3-endpoint https://s3.example.org --key-file /run/secrets/quorate-backup/backup.key"
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) {
 		t.Errorf("the job runs %q, want %q", args, want)
 	}
