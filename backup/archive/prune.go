@@ -29,7 +29,8 @@ type Prune struct {
 
 // Execute removes what is too old. Before it removes backups of a kind it verifies the newest one, or else the next, and
 // keeps it and all that are newer: a backup that can be restored is left in any case. Backups that are damaged or cannot
-// be read stay, because their kind is not known.
+// be read stay, because their kind is not known. If none can be read, the error names them: with keys that are not theirs,
+// nothing would ever be removed.
 func (p *Prune) Execute(ctx context.Context) error {
 	if p.Keep < 1 {
 		return fmt.Errorf("archive: %d backups cannot be kept: keep 1 or more", p.Keep)
@@ -50,7 +51,7 @@ func (p *Prune) Execute(ctx context.Context) error {
 		}
 		of[k] = append(of[k], f)
 	}
-	var errs []error
+	errs := []error{unreadable(all)}
 	for _, k := range kinds {
 		errs = append(errs, p.kind(ctx, of[k]))
 	}
@@ -60,6 +61,23 @@ func (p *Prune) Execute(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unreadable is the error if there are complete backups and none can be read.
+func unreadable(all []Found) error {
+	var errs []error
+	for _, f := range all {
+		switch {
+		case f.Manifest != nil:
+			return nil
+		case f.Err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", f.Location.Name, f.Err))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("archive: nothing is removed, because no backup can be read; if they are encrypted, give their key: %w", errors.Join(errs...))
 }
 
 // kindOf names what a backup is of.

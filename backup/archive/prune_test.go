@@ -176,8 +176,12 @@ func TestPrune(t *testing.T) {
 							t.Errorf("without the key: %s", s)
 						}
 					}
-					if got, err := prune(t, parent, nil, 1, false, time.Now()); err != nil || len(got) > 0 {
-						t.Errorf("without the key: %v is removed, %v", got, err)
+					other, public := key(t)
+					for what, k := range map[string]*Keys{"without a key": nil, "with another key": other, "with a public key": public} {
+						got, err := prune(t, parent, k, 1, false, time.Now())
+						if err == nil || !strings.Contains(err.Error(), below(parent, "a").Name) || !strings.Contains(err.Error(), "give their key") || len(got) > 0 {
+							t.Errorf("%s: %v is removed, %v", what, got, err)
+						}
 					}
 				}
 				var old []string

@@ -79,7 +79,8 @@ func newBackupPrune(s *session) *cobra.Command {
 		Long: "Remove the oldest backups in a directory, or under s3://BUCKET/PREFIX, and keep the newest of each kind: backups of\n" +
 			"different clusters, vhosts or chosen queues are of different kinds. Before backups of a kind are removed, the newest\n" +
 			"is verified, or else the next, and it stays with all that are newer. Incomplete backups are removed when nothing was\n" +
-			"written to them for a day. Backups that cannot be read stay, and so do files of other programs.",
+			"written to them for a day. Backups that cannot be read stay, and so do files of other programs. If\n" +
+			"no backup can be read, as with another key, the command fails.",
 		Example: "  quoratectl backup prune s3://backups/orders --keep 7 --key-file backup.key --dry-run",
 	}
 	p := newPlace(cmd)

@@ -83,7 +83,7 @@ func TestBackup(t *testing.T) {
 		t.Errorf("the time is not put in: %s", got)
 	}
 	ctl(2, "--keep", "backup prune DIR/many --key-file DIR/key")
-	ctl(0, "nothing to remove", "backup prune DIR/many --keep 1")
+	ctl(1, "if they are encrypted, give their key", "backup prune DIR/many --keep 1")
 	ctl(0, "removed: "+dir+"/many/0", "backup prune DIR/many --keep 2 --key-file DIR/key")
 	ctl(0, "nothing to remove", "backup prune DIR/many --keep 2 --key-file DIR/key")
 	ctl(0, "all to "+dir+"/secret", "operations ls --all")
