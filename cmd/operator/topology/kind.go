@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -134,6 +135,24 @@ func (s *session) call(ctx context.Context, f func(context.Context, *client.Clie
 		}
 		return f(ctx, c)
 	})
+}
+
+// notOwn refuses to manage the user as whom the operator itself logs in, and its permissions: a change of its password, tags
+// or rights, or a removal, would lock the operator out. words name what is refused.
+func (s *session) notOwn(ctx context.Context, user, words string) error {
+	own, err := s.own(ctx)
+	if err == nil && own == user {
+		return &refusal{fmt.Errorf("the operator itself logs in as user %q: the %s is left alone; choose another user", user, words)}
+	}
+	return err
+}
+
+// left passes a removal's error unless it is a refusal: what the operator may not touch stays.
+func left(err error) error {
+	if _, refused := errors.AsType[*refusal](err); refused {
+		return nil
+	}
+	return err
 }
 
 // missing reports that the broker has no such thing, which is what a removal wants.

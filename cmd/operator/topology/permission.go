@@ -80,6 +80,9 @@ func topicText(t inventory.Topic, has bool) string {
 // apply sets the topic permissions that are wanted, then the permission, and then clears the topic permissions that are
 // not: they restrict, so that in between the user can do less, not more.
 func (p permission) apply(ctx context.Context, s *session) (created bool, err error) {
+	if err := s.notOwn(ctx, p.User, p.words()); err != nil {
+		return false, err
+	}
 	for _, t := range p.Topics {
 		err := s.call(ctx, func(ctx context.Context, c *client.Client) error {
 			_, err := c.SetTopicPermission(ctx, client.TopicPermission{User: p.User, VHost: p.VHost, Exchange: t.Exchange, Write: t.Write, Read: t.Read})
@@ -123,6 +126,9 @@ func (p permission) clearTopic(ctx context.Context, s *session, exchange string)
 
 // remove takes the permission before the restrictions: in between the user can do less, not more.
 func (p permission) remove(ctx context.Context, s *session, _ removal) error {
+	if err := s.notOwn(ctx, p.User, p.words()); err != nil {
+		return left(err)
+	}
 	err := s.call(ctx, func(ctx context.Context, c *client.Client) error {
 		_, err := c.ClearPermission(ctx, client.PermissionRef{VHost: p.VHost, User: p.User})
 		return gone(err)

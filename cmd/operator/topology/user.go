@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -118,22 +117,9 @@ func limitText(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// errOwnUser refuses to manage the user as whom the operator itself logs in: a change of its password or tags, or its
-// removal, would lock the operator out.
-var errOwnUser = errors.New("is the user as whom the operator itself logs in, and is left alone: choose another name")
-
-// notOwn refuses the operator's own user.
-func (u user) notOwn(ctx context.Context, s *session) error {
-	own, err := s.own(ctx)
-	if err == nil && own == u.Name {
-		return &refusal{fmt.Errorf("%s %w", u.words(), errOwnUser)}
-	}
-	return err
-}
-
 // apply gives the broker the Secret's password, the tags and the limits.
 func (u user) apply(ctx context.Context, s *session) (created bool, err error) {
-	if err := u.notOwn(ctx, s); err != nil {
+	if err := s.notOwn(ctx, u.Name, u.words()); err != nil {
 		return false, err
 	}
 	o := as[*v1alpha1.QuorateUser](s.object)
@@ -199,12 +185,8 @@ func (u user) generate(ctx context.Context, s *session, o *v1alpha1.QuorateUser,
 
 // remove deletes the user with its permissions. The Secret goes with the object, whose it is.
 func (u user) remove(ctx context.Context, s *session, _ removal) error {
-	if err := u.notOwn(ctx, s); err != nil {
-		var own *refusal
-		if errors.As(err, &own) {
-			return nil
-		}
-		return err
+	if err := s.notOwn(ctx, u.Name, u.words()); err != nil {
+		return left(err)
 	}
 	err := s.call(ctx, func(ctx context.Context, c *client.Client) error {
 		_, err := c.DeleteUser(ctx, u.Name)
