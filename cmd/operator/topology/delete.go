@@ -34,7 +34,7 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 	case c == nil: // there is no cluster any more
 		return r.release(ctx, o, "nothing was deleted in the broker: "+v.message)
 	}
-	if refused := scope.Check(c, o.GetNamespace(), removalDemand(x)); len(refused) > 0 {
+	if refused := scope.Check(c, o.GetNamespace(), removalDemand(o, x)); len(refused) > 0 {
 		return r.release(ctx, o, "nothing was deleted in the broker: "+scope.Text(refused))
 	}
 	others, err := r.namesakes(ctx, o, x, c)
@@ -51,10 +51,14 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 	return r.release(ctx, o, "deleted the "+x.words())
 }
 
-// removalDemand is what an object needs to be allowed to delete what it stands for: that it gives no tags any more.
-func removalDemand(x subject) scope.Demand {
+// removalDemand is what an object needs to be allowed to delete what it stands for. A user that the operator has made, or
+// changed, for the object is given no tags any more. One that it has not may be somebody else's, whom the object must not
+// reach by asking for tags that nobody allows to it.
+func removalDemand(o object, x subject) scope.Demand {
 	d := x.Demand()
-	d.Tags = nil
+	if u, is := o.(*v1alpha1.QuorateUser); is && u.Status.PasswordVersion != "" {
+		d.Tags = nil
+	}
 	return d
 }
 

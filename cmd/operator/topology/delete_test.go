@@ -1,0 +1,77 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+)
+
+// unasked are the Brokers of a test in which the broker has to do nothing; they count who asks nevertheless.
+type unasked int
+
+func (n *unasked) Of(context.Context, *v1alpha1.QuorateCluster) (*client.Client, error) {
+	*n++
+	return nil, errors.New("the broker is not there")
+}
+
+// alone returns the reconciler of a kind over an API server in memory, without a broker: for what is decided before one is
+// asked.
+func alone(t *testing.T, kind string, there ...kube.Object) (*reconciler, *unasked, *events.FakeRecorder) {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	k := kinds()[kind]
+	b := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(k.object()).WithObjects(there...)
+	if err := addIndexes(t.Context(), indexes{b}, k); err != nil {
+		t.Fatal(err)
+	}
+	c, n, recorder := b.Build(), new(unasked), events.NewFakeRecorder(100)
+	return &reconciler{kind: k, kube: c, secrets: c, versions: c, recorder: recorder, clusters: newClusters(n), resync: time.Minute}, n, recorder
+}
+
+// sharedUsers returns a cluster that allows namespace team some users without tags.
+func sharedUsers() *v1alpha1.QuorateCluster {
+	c := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main", UID: "main"}}
+	c.Spec.Topology.AllowedNamespaces = []v1alpha1.NamespaceScope{{Namespace: "team", Users: []string{"orders-*"}}}
+	return c
+}
+
+// An object that was never carried out, because it gives a tag that is not allowed, deletes no user: the user is somebody
+// else's. One that was carried out deletes it, though its tag is not allowed any more.
+func TestNeverCarriedOut(t *testing.T) {
+	for version, asks := range map[string]bool{"": false, "uid/1": true} {
+		u := &v1alpha1.QuorateUser{ObjectMeta: ofTeam("orders-root"), Spec: v1alpha1.QuorateUserSpec{Cluster: far, Tags: []string{"administrator"}}}
+		u.Finalizers, u.Status.PasswordVersion = []string{Finalizer}, version
+		r, n, recorder := alone(t, "user", sharedUsers(), u)
+		if err := r.kube.Delete(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(u)}); err != nil {
+			t.Fatal(err)
+		}
+		err := r.kube.Get(t.Context(), kube.ObjectKeyFromObject(u), u)
+		if there := err == nil; there != asks || *n > 0 != asks {
+			t.Errorf("password version %q: the object is there: %v, the broker was asked %d times", version, there, *n)
+		}
+		if asks {
+			continue
+		}
+		if e := <-recorder.Events; !strings.Contains(e, "nothing was deleted in the broker") || !strings.Contains(e, `tag "administrator"`) {
+			t.Errorf("the event says %q", e)
+		}
+	}
+}
