@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -72,6 +73,40 @@ func TestNeverCarriedOut(t *testing.T) {
 		}
 		if e := <-recorder.Events; !strings.Contains(e, "nothing was deleted in the broker") || !strings.Contains(e, `tag "administrator"`) {
 			t.Errorf("the event says %q", e)
+		}
+	}
+}
+
+// An older object with faults does not own what it names, nor is it there for that when the younger one is deleted. One
+// without owns it, and is looked at again, because faults may come later.
+func TestFaultsOwnNothing(t *testing.T) {
+	for arguments, owned := range map[string]bool{`{"x-max-length": 5}`: true, `{"x-max-length": -5}`: false} {
+		old, young := newQueue("old", arguments), newQueue("young", `{}`)
+		old.Spec.Name, young.Spec.Name = "shared", "shared"
+		old.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		r, n, _ := alone(t, "queue", sharedUsers(), old, young)
+		out, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(young)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.kube.Get(t.Context(), kube.ObjectKeyFromObject(young), young); err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(young.Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil || c.Reason == reasonConflict != owned || *n == 0 != owned {
+			t.Errorf("%s: %+v, the broker was asked %d times", arguments, c, *n)
+		}
+		if out.RequeueAfter == 0 || owned && out.RequeueAfter < r.resync/2 {
+			t.Errorf("%s: the next look is after %v", arguments, out.RequeueAfter)
+		}
+		if err := r.kube.Delete(t.Context(), young); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(young)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.kube.Get(t.Context(), kube.ObjectKeyFromObject(young), young); err == nil == owned {
+			t.Errorf("%s: the younger object stays, or went without its queue: %v", arguments, err)
 		}
 	}
 }

@@ -113,7 +113,8 @@ func (r *reconciler) keep(ctx context.Context, o object) verdict {
 	case err != nil:
 		return verdict{reason: reasonFailed, message: err.Error(), after: shortestWait}
 	case owner != nil:
-		return verdict{reason: reasonConflict, message: fmt.Sprintf(
+		// The owner may cease to be one without being deleted, which alone causes a look: by faults, or out of scope.
+		return verdict{reason: reasonConflict, after: r.later(), message: fmt.Sprintf(
 			"the %s belongs to %s, which is older: delete one of the two objects, or give this one another name", subject.words(), nameOf(r.kind, owner))}
 	}
 	s := r.session(o, c)
@@ -279,7 +280,8 @@ func (r *reconciler) owner(ctx context.Context, o object, x subject, c *v1alpha1
 	return oldest, nil
 }
 
-// namesakes returns the other objects that name the same thing in the broker and may do so.
+// namesakes returns the other objects that name the same thing in the broker and may do so. One with faults names nothing:
+// it is never carried out.
 func (r *reconciler) namesakes(ctx context.Context, o object, x subject, c *v1alpha1.QuorateCluster) ([]object, error) {
 	list := r.kind.list()
 	if err := r.kube.List(ctx, list, kube.MatchingFields{indexIdentity: identityOf(o, x)}); err != nil {
@@ -291,7 +293,7 @@ func (r *reconciler) namesakes(ctx context.Context, o object, x subject, c *v1al
 		if other.GetUID() == o.GetUID() {
 			return nil
 		}
-		if x, _ := r.kind.read(other); len(scope.Check(c, other.GetNamespace(), x.Demand())) == 0 {
+		if x, faults := r.kind.read(other); len(faults) == 0 && len(scope.Check(c, other.GetNamespace(), x.Demand())) == 0 {
 			out = append(out, other)
 		}
 		return nil
