@@ -62,37 +62,50 @@ type Validator[T object] struct {
 
 // ValidateCreate implements admission.Validator.
 func (v Validator[T]) ValidateCreate(ctx context.Context, o T) (admission.Warnings, error) {
-	unsure, err := v.refuse(ctx, o)
-	return append(v.warn(o), unsure...), err
+	demand, faults := v.read(o)
+	outside, unsure := v.scope(ctx, o, demand)
+	return append(v.warn(o), unsure...), v.refuse(o, append(faults, outside...))
 }
 
 // ValidateUpdate implements admission.Validator. It lets pass what does not change the specification, and all changes of
-// an object that is being deleted: a finalizer must go even from an object that could not be made today.
+// an object that is being deleted: a finalizer must go even from an object that could not be made today. Likewise it checks
+// the scope only of what is demanded anew: an object of an entry that was narrowed must still become Retain, for one.
 func (v Validator[T]) ValidateUpdate(ctx context.Context, was, is T) (admission.Warnings, error) {
 	if !is.GetDeletionTimestamp().IsZero() || equality.Semantic.DeepEqual(v.spec(was), v.spec(is)) {
 		return nil, nil
 	}
-	unsure, err := v.refuse(ctx, is)
-	return append(append(v.warn(is), v.changed(was, is)...), unsure...), err
+	demand, faults := v.read(is)
+	before, _ := v.read(was)
+	var unsure []string
+	if was.InCluster() != is.InCluster() || !equality.Semantic.DeepEqual(before, demand) {
+		var outside field.ErrorList
+		outside, unsure = v.scope(ctx, is, demand)
+		faults = append(faults, outside...)
+	}
+	return append(append(v.warn(is), v.changed(was, is)...), unsure...), v.refuse(is, faults)
 }
 
 // ValidateDelete implements admission.Validator; what a deletion may do, the controllers see to.
 func (v Validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// refuse returns all faults as the API server returns those that it finds itself, and warnings of what could not be checked.
-func (v Validator[T]) refuse(ctx context.Context, o T) (unsure []string, err error) {
-	demand, faults := v.read(o)
+// scope returns what the cluster does not allow of a demand, and warnings of what could not be checked.
+func (v Validator[T]) scope(ctx context.Context, o T, demand scope.Demand) (outside field.ErrorList, unsure []string) {
 	var c v1alpha1.QuorateCluster
 	switch err := v.clusters.Get(ctx, spec.ClusterOf(o.InCluster(), o.GetNamespace()), &c); {
 	case err == nil:
-		faults = append(faults, scope.Faults(scope.Check(&c, o.GetNamespace(), demand))...)
+		outside = scope.Faults(scope.Check(&c, o.GetNamespace(), demand))
 	case !apierrors.IsNotFound(err): // a cluster may come after its objects
 		unsure = []string{"spec.cluster: it could not be checked what the QuorateCluster allows: " + err.Error()}
 	}
+	return outside, unsure
+}
+
+// refuse returns all faults as the API server returns those that it finds itself.
+func (v Validator[T]) refuse(o T, faults field.ErrorList) error {
 	if len(faults) == 0 {
-		return unsure, nil
+		return nil
 	}
-	return unsure, apierrors.NewInvalid(v1alpha1.GroupVersion().WithKind(v.kind).GroupKind(), o.GetName(), faults)
+	return apierrors.NewInvalid(v1alpha1.GroupVersion().WithKind(v.kind).GroupKind(), o.GetName(), faults)
 }
 
 // only is for kinds with nothing but faults. read is of package spec.

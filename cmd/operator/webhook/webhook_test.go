@@ -151,3 +151,36 @@ func TestScope(t *testing.T) {
 		t.Errorf("%q, %v", w, err)
 	}
 }
+
+// An object that is out of scope since an entry was narrowed can still be changed in what needs no scope, and no more.
+func TestNarrowedScope(t *testing.T) {
+	ctx, five := t.Context(), int64(5)
+	was := &v1alpha1.QuorateUser{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "orders-app"},
+		Spec:       v1alpha1.QuorateUserSpec{Cluster: v1alpha1.ClusterReference{Namespace: "shop", Name: "main"}, Tags: []string{"management", "monitoring"}},
+	}
+	for what, c := range map[string]struct {
+		change func(*v1alpha1.QuorateUserSpec)
+		want   string
+	}{
+		"retained":        {func(s *v1alpha1.QuorateUserSpec) { s.Deletion = v1alpha1.ObjectDeletionRetain }, ""},
+		"other limits":    {func(s *v1alpha1.QuorateUserSpec) { s.Limits = &v1alpha1.UserLimits{MaxQueues: &five} }, ""},
+		"tags in order":   {func(s *v1alpha1.QuorateUserSpec) { s.Tags = []string{"monitoring", "management"} }, ""},
+		"no tags":         {func(s *v1alpha1.QuorateUserSpec) { s.Tags = nil }, ""},
+		"one tag less":    {func(s *v1alpha1.QuorateUserSpec) { s.Tags = []string{"monitoring"} }, "spec.tags: Forbidden"},
+		"another cluster": {func(s *v1alpha1.QuorateUserSpec) { s.Cluster = v1alpha1.ClusterReference{Name: "none"} }, ""},
+		"the name":        {func(s *v1alpha1.QuorateUserSpec) { s.Name = "ops" }, "spec.name: Forbidden"},
+	} {
+		is := was.DeepCopy()
+		c.change(&is.Spec)
+		_, err := users(shared(t)).ValidateUpdate(ctx, was, is)
+		if c.want == "" && err != nil || c.want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
+	}
+	elsewhere := was.DeepCopy()
+	elsewhere.Spec.Cluster = v1alpha1.ClusterReference{Name: "none"}
+	if _, err := users(shared(t)).ValidateUpdate(ctx, elsewhere, was); !apierrors.IsInvalid(err) {
+		t.Errorf("the same demand of another cluster is not checked: %v", err)
+	}
+}
