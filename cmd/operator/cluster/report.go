@@ -119,10 +119,11 @@ func (t *turn) reportConditions(step Step, failed error) {
 	t.ready()
 }
 
-// ready says whether all nodes that are wanted serve.
+// ready says whether all nodes that are wanted serve. A StatefulSet that its controller has not looked at yet, as one that
+// was made again for larger volumes, does not know how many are available.
 func (t *turn) ready() {
 	up, wanted := t.q.Status.ReadyReplicas, t.q.Spec.Replicas
-	if t.seen != nil && t.seen.Set != nil {
+	if t.seen != nil && t.seen.Set != nil && t.seen.Set.Settled {
 		up = min(up, int32(t.seen.Set.Available))
 	}
 	switch {

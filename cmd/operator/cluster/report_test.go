@@ -1,0 +1,34 @@
+package cluster
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+)
+
+// Ready needs as many available pods as nodes are wanted, but not of a StatefulSet that was just made again: its controller
+// has not counted them.
+func TestReady(t *testing.T) {
+	for what, c := range map[string]struct {
+		ready int32
+		set   *Set
+		want  bool
+	}{
+		"all are available":             {3, &Set{Available: 3, Settled: true}, true},
+		"ready, and not yet available":  {3, &Set{Available: 2, Settled: true}, false},
+		"available, and not ready more": {2, &Set{Available: 3, Settled: true}, false},
+		"made again":                    {3, &Set{}, true},
+		"made again, and one is away":   {2, &Set{}, false},
+		"no StatefulSet":                {3, nil, true},
+	} {
+		q := &v1alpha1.QuorateCluster{}
+		q.Spec.Replicas, q.Status.ReadyReplicas = 3, c.ready
+		x := &turn{q: q, seen: &Seen{Set: c.set, Broker: &Broker{}}}
+		x.ready()
+		if got := meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionReady); got != c.want {
+			t.Errorf("%s: %v, %+v", what, got, q.Status.Conditions)
+		}
+	}
+}
