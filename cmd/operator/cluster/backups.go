@@ -138,6 +138,7 @@ func (t *turn) reportBackups(now map[string]Block) {
 	if b == nil {
 		if t.q.Spec.Backup == nil {
 			meta.RemoveStatusCondition(&t.q.Status.Conditions, v1alpha1.ConditionBackupFailing)
+			t.q.Status.LastBackup = nil
 		}
 		return
 	}

@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 }
 
 // The status follows the jobs: the last backup that succeeded, and a failure, which needs a person. Without backups in the
-// specification the condition goes.
+// specification the condition and the time of the last one go.
 func TestBackupCondition(t *testing.T) {
 	o := newOrders(t)
 	name := types.NamespacedName{Namespace: "shop", Name: "orders"}
@@ -126,7 +126,9 @@ func TestBackupCondition(t *testing.T) {
 		t.Errorf("the last backup was at %v", q.Status.LastBackup)
 	}
 	set(nil)
-	see("no backups any more", "", "")
+	if q := see("no backups any more", "", ""); q.Status.LastBackup != nil {
+		t.Errorf("there are no backups, and the last one was at %v", q.Status.LastBackup)
+	}
 	if o.get("orders-backup", &batchv1.CronJob{}) {
 		t.Error("the CronJob stays")
 	}
