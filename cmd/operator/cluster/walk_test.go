@@ -236,6 +236,9 @@ func (w *world) setReplicas(n int) {
 func (w *world) take(i int) {
 	p := w.seen.Pods[i]
 	if !p.Broken && w.founded {
+		if set := w.seen.Set; p.Ready && set.Available < set.Replicas {
+			w.fatal("node %d is taken while %d of %d pods are available", i, set.Available, set.Replicas)
+		}
 		for j, o := range w.seen.Pods {
 			if _, counts := w.known[j]; j != i && counts && (!o.Ready || o.Going) && p.Ready {
 				w.fatal("node %d is taken while node %d is not ready", i, j)
@@ -282,6 +285,9 @@ func (w *world) kubernetes() {
 			if p.Ready && !p.Going && i < s.Set.Replicas {
 				s.Set.Available++
 			}
+		}
+		if w.rand.IntN(3) == 0 { // one or more have not been ready for long enough
+			s.Set.Available = w.rand.IntN(s.Set.Available + 1)
 		}
 	}
 	if !w.founded && s.Set != nil && len(w.stores) > 0 && w.allStart() {
