@@ -99,8 +99,12 @@ func (x *check) administration(d Demand) {
 			"add %q to tags", x.namespace, Administrator)
 	}
 	if d.Rebalance {
+		elsewhere := ""
+		if x.namespace != x.cluster.Namespace {
+			elsewhere = fmt.Sprintf("make the QuorateRebalance in namespace %q, or ", x.cluster.Namespace)
+		}
 		x.refuse(AdministratorOnly, field.NewPath("spec", "cluster"), "does not allow objects of namespace %q to rebalance queues, which is for administrators: "+
-			"make the QuorateRebalance in namespace %q, or add %q to tags", x.namespace, x.cluster.Namespace, Administrator)
+			"%sadd %q to tags", x.namespace, elsewhere, Administrator)
 	}
 }
 

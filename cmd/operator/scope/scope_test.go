@@ -76,3 +76,14 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// The remedy for a rebalance names the cluster's own namespace only where the object is not there already.
+func TestRemedyOfRebalance(t *testing.T) {
+	c := shared(v1alpha1.NamespaceScope{Namespace: "platform"}, v1alpha1.NamespaceScope{Namespace: "team"})
+	for namespace, want := range map[string]bool{"team": true, "platform": false} {
+		text := Text(Check(c, namespace, Demand{Rebalance: true}))
+		if strings.Contains(text, `make the QuorateRebalance in namespace "platform"`) != want || !strings.Contains(text, `add "administrator" to tags`) {
+			t.Errorf("%s: %q", namespace, text)
+		}
+	}
+}
