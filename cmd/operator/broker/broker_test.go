@@ -9,6 +9,7 @@ import (
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/scope"
 )
@@ -28,7 +29,7 @@ func TestForWhom(t *testing.T) {
 		{"its own namespace", "shop", nil, "NoNodes"},
 		{"another one", "team", nil, scope.NamespaceNotAllowed},
 		{"one that is allowed a vhost", "team", []v1alpha1.NamespaceScope{{Namespace: "team", VHosts: []string{"*"}, Tags: []string{"monitoring"}}}, scope.AdministratorOnly},
-		{"one that may make administrators", "team", []v1alpha1.NamespaceScope{{Namespace: "team", Tags: []string{scope.Administrator}}}, "NoNodes"},
+		{"one that may make administrators", "team", []v1alpha1.NamespaceScope{{Namespace: "team", Tags: []string{catalog.TagAdministrator}}}, "NoNodes"},
 	} {
 		q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "main"}}
 		q.Spec.Topology.AllowedNamespaces = c.entries

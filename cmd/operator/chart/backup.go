@@ -31,6 +31,9 @@ const (
 	backupOwner  = 65532
 )
 
+// BackupName returns the name of the CronJob that copies a cluster.
+func BackupName(q *v1alpha1.QuorateCluster) string { return q.Name + "-backup" }
+
 // BackupLabels returns the labels of the jobs that copy a cluster, and of their pods.
 func BackupLabels(q *v1alpha1.QuorateCluster) map[string]string {
 	l := broker.Labels(q)
@@ -54,7 +57,7 @@ func Backup(q *v1alpha1.QuorateCluster, set *Objects, authority bool) *batchv1.C
 		deadline = backupDeadline
 	}
 	job := &batchv1.CronJob{
-		ObjectMeta: metav1.ObjectMeta{Name: q.Name + "-backup", Namespace: q.Namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: BackupName(q), Namespace: q.Namespace, Labels: labels},
 		Spec: batchv1.CronJobSpec{
 			Schedule: b.Schedule, Suspend: &b.Suspended, ConcurrencyPolicy: batchv1.ForbidConcurrent,
 			SuccessfulJobsHistoryLimit: &kept, FailedJobsHistoryLimit: &kept,

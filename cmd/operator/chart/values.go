@@ -113,9 +113,7 @@ func networkValues(q *v1alpha1.QuorateCluster, operator string) tree {
 		if operator != "" {
 			selector = tree{"matchLabels": tree{"kubernetes.io/metadata.name": operator}}
 		}
-		backups := broker.Labels(q)
-		backups["app.kubernetes.io/component"] = "backup"
-		clients = append(clients, tree{"podSelector": tree{"matchLabels": backups}}, tree{
+		clients = append(clients, tree{"podSelector": tree{"matchLabels": BackupLabels(q)}}, tree{
 			"namespaceSelector": selector, "podSelector": tree{"matchLabels": tree{"app.kubernetes.io/name": v1alpha1.FieldManager}},
 		})
 	}

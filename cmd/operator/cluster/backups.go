@@ -21,7 +21,7 @@ import (
 // applyBackup makes the job that copies the cluster regularly, or removes it.
 func (t *turn) applyBackup(ctx context.Context) error {
 	if t.q.Spec.Backup == nil {
-		return t.remove(ctx, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: t.q.Name + "-backup", Namespace: t.q.Namespace}})
+		return t.remove(ctx, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: chart.BackupName(t.q), Namespace: t.q.Namespace}})
 	}
 	authority, err := t.hasAuthority(ctx)
 	if err != nil {

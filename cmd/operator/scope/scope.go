@@ -12,11 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
-
-// Administrator is the tag of users who may do everything in a cluster.
-const Administrator = "administrator"
 
 // everyNamespace is the entry for namespaces without one of their own.
 const everyNamespace = "*"
@@ -91,12 +89,12 @@ type check struct {
 
 // administration refuses what only administrators of a broker do, where a namespace could not make an administrator either.
 func (x *check) administration(d Demand) {
-	if slices.Contains(x.entry.Tags, Administrator) {
+	if slices.Contains(x.entry.Tags, catalog.TagAdministrator) {
 		return
 	}
 	if d.OperatorPolicy {
 		x.refuse(AdministratorOnly, field.NewPath("spec", "operator"), "does not allow objects of namespace %q to be operator policies, which are for administrators: "+
-			"add %q to tags", x.namespace, Administrator)
+			"add %q to tags", x.namespace, catalog.TagAdministrator)
 	}
 	if d.Rebalance {
 		elsewhere := ""
@@ -104,7 +102,7 @@ func (x *check) administration(d Demand) {
 			elsewhere = fmt.Sprintf("make the QuorateRebalance in namespace %q, or ", x.cluster.Namespace)
 		}
 		x.refuse(AdministratorOnly, field.NewPath("spec", "cluster"), "does not allow objects of namespace %q to rebalance queues, which is for administrators: "+
-			"%sadd %q to tags", x.namespace, elsewhere, Administrator)
+			"%sadd %q to tags", x.namespace, elsewhere, catalog.TagAdministrator)
 	}
 }
 

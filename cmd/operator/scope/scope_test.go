@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
 
@@ -21,11 +22,11 @@ func shared(entries ...v1alpha1.NamespaceScope) *v1alpha1.QuorateCluster {
 func TestCheck(t *testing.T) {
 	bare := v1alpha1.NamespaceScope{Namespace: "team"}
 	team := v1alpha1.NamespaceScope{Namespace: "team", VHosts: []string{"orders", "team-*"}, Users: []string{"orders-*", "report"}, Tags: []string{"management"}}
-	boss := v1alpha1.NamespaceScope{Namespace: "team", VHosts: []string{"*"}, Users: []string{"*"}, Tags: []string{Administrator}}
+	boss := v1alpha1.NamespaceScope{Namespace: "team", VHosts: []string{"*"}, Users: []string{"*"}, Tags: []string{catalog.TagAdministrator}}
 	rest := v1alpha1.NamespaceScope{Namespace: "*", VHosts: []string{"sandbox"}}
 	own := v1alpha1.NamespaceScope{Namespace: "platform", VHosts: []string{"orders"}}
 	root, orders := Demand{VHost: "/"}, Demand{VHost: "orders"}
-	administrator := Demand{User: "orders-app", Tags: []string{Administrator, "management", "monitoring"}}
+	administrator := Demand{User: "orders-app", Tags: []string{catalog.TagAdministrator, "management", "monitoring"}}
 	ceiling := Demand{VHost: "orders", OperatorPolicy: true}
 	for _, c := range []struct {
 		what, namespace string
@@ -49,10 +50,10 @@ func TestCheck(t *testing.T) {
 		{"a user", "team", []v1alpha1.NamespaceScope{team}, Demand{User: "orders-app", Tags: []string{"management"}}, ""},
 		{"somebody else's user", "team", []v1alpha1.NamespaceScope{team}, Demand{User: "ops"}, UserNotAllowed},
 		{"an administrator", "team", []v1alpha1.NamespaceScope{team}, administrator, TagNotAllowed + " " + TagNotAllowed},
-		{"all at once", "team", []v1alpha1.NamespaceScope{team}, Demand{User: "ops", Tags: []string{Administrator}}, UserNotAllowed + " " + TagNotAllowed},
+		{"all at once", "team", []v1alpha1.NamespaceScope{team}, Demand{User: "ops", Tags: []string{catalog.TagAdministrator}}, UserNotAllowed + " " + TagNotAllowed},
 		{"an operator policy", "team", []v1alpha1.NamespaceScope{team}, ceiling, AdministratorOnly},
 		{"a rebalance", "team", []v1alpha1.NamespaceScope{team}, Demand{Rebalance: true}, AdministratorOnly},
-		{"an administrator where that is allowed", "team", []v1alpha1.NamespaceScope{boss}, Demand{User: "x", Tags: []string{Administrator}}, ""},
+		{"an administrator where that is allowed", "team", []v1alpha1.NamespaceScope{boss}, Demand{User: "x", Tags: []string{catalog.TagAdministrator}}, ""},
 		{"a tag beside it", "team", []v1alpha1.NamespaceScope{boss}, Demand{User: "x", Tags: []string{"monitoring"}}, TagNotAllowed},
 		{"its operator policy", "team", []v1alpha1.NamespaceScope{boss}, ceiling, ""},
 		{"its rebalance", "team", []v1alpha1.NamespaceScope{boss}, Demand{Rebalance: true}, ""},
