@@ -37,7 +37,7 @@ func TestDrainedGetsNoMembers(t *testing.T) {
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	a, c := n.nodes["a"], n.nodes["c"]
-	told := func(want bool) {
+	knows := func(want bool) {
 		t.Helper()
 		poll(t, fmt.Sprintf("a knows whether c drains: %t", want), func() error {
 			if a.mux.Drains("c") != want || c.mux.Drains("c") != want {
@@ -57,12 +57,12 @@ func TestDrainedGetsNoMembers(t *testing.T) {
 		})
 		return n.record(q).Members
 	}
-	told(false)
+	knows(false)
 	a.declare(t, "one", 2) // c has the fewest members
 	if err := c.unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
-	told(true)
+	knows(true)
 	for i, at := range []*testNode{a, c} {
 		if m := members(at, fmt.Sprint("two", i), 2); slices.Contains(m, "c") {
 			t.Errorf("declared at %s while c drains: members %q", at.cfg.Node, m)
@@ -74,7 +74,7 @@ func TestDrainedGetsNoMembers(t *testing.T) {
 	if err := c.unloader.Undrain(testContext(t), ""); err != nil {
 		t.Fatal(err)
 	}
-	told(false)
+	knows(false)
 	if m := members(a, "again", 2); !slices.Contains(m, "c") {
 		t.Errorf("declared when c drains no longer: members %q", m)
 	}

@@ -153,16 +153,16 @@ func scale(ctx context.Context, s *Scene, d target.Scaling, c Choice) (Fault, er
 		return Fault{}, err
 	}
 	added, err := exchange(ctx, s, d, node)
+	if err != nil {
+		return Fault{}, err
+	}
 	return Fault{Heal: func(ctx context.Context) error {
-		if added == "" || err != nil {
-			return nil // the run ends by that
-		}
 		back, err := exchange(ctx, s, d, added)
 		if err == nil && back != node {
 			err = fmt.Errorf("fault: node %s came back in place of %s", back, node)
 		}
 		return errors.Join(err, whole(ctx, s))
-	}}, err
+	}}, nil
 }
 
 // exchange adds a node, and takes another one out: its members move to the rest before the cluster forgets it. While

@@ -17,7 +17,7 @@ func TestPublicAuthorities(t *testing.T) {
 		}
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPublicAuthorities$", "-test.v") //nolint:gosec // this test
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPublicAuthorities$", "-test.v")
 	cmd.Env = append(os.Environ(), alone+"=1", "SSL_CERT_FILE=/nonexistent", "SSL_CERT_DIR=/nonexistent")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

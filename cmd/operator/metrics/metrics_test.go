@@ -28,16 +28,16 @@ func there(t *testing.T) kube.WithWatch {
 		t.Fatal(err)
 	}
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
-	is := func(kind, reason string, status metav1.ConditionStatus) []metav1.Condition {
-		return []metav1.Condition{{Type: kind, Status: status, Reason: reason}}
+	ready := func(reason string, status metav1.ConditionStatus) []metav1.Condition {
+		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason}}
 	}
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(
-		&v1alpha1.QuorateCluster{ObjectMeta: named("main"), Status: v1alpha1.QuorateClusterStatus{Conditions: is("Ready", "Serving", "True")}},
-		&v1alpha1.QuorateQueue{ObjectMeta: named("a"), Status: v1alpha1.QuorateQueueStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: is("Ready", "InBroker", "True")}}},
-		&v1alpha1.QuorateQueue{ObjectMeta: named("b"), Status: v1alpha1.QuorateQueueStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: is("Ready", "InBroker", "True")}}},
-		&v1alpha1.QuorateQueue{ObjectMeta: named("c"), Status: v1alpha1.QuorateQueueStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: is("Ready", "Drifted", "False")}}},
+		&v1alpha1.QuorateCluster{ObjectMeta: named("main"), Status: v1alpha1.QuorateClusterStatus{Conditions: ready("Serving", "True")}},
+		&v1alpha1.QuorateQueue{ObjectMeta: named("a"), Status: v1alpha1.QuorateQueueStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: ready("InBroker", "True")}}},
+		&v1alpha1.QuorateQueue{ObjectMeta: named("b"), Status: v1alpha1.QuorateQueueStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: ready("InBroker", "True")}}},
+		&v1alpha1.QuorateQueue{ObjectMeta: named("c"), Status: v1alpha1.QuorateQueueStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: ready("Drifted", "False")}}},
 		&v1alpha1.QuorateQueue{ObjectMeta: named("new")},
-		&v1alpha1.QuorateRebalance{ObjectMeta: named("r"), Status: v1alpha1.QuorateRebalanceStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: is("Ready", "Done", "True")}}},
+		&v1alpha1.QuorateRebalance{ObjectMeta: named("r"), Status: v1alpha1.QuorateRebalanceStatus{TopologyStatus: v1alpha1.TopologyStatus{Conditions: ready("Done", "True")}}},
 	).Build()
 }
 
