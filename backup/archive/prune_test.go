@@ -161,10 +161,14 @@ func TestPrune(t *testing.T) {
 				if kind == "directory" {
 					one(t, below(parent, "file.tar"), k, "", began.AddDate(0, 0, -1))
 					half(t, below(parent, "half.tar"))
+					left, err := filepath.Glob(filepath.Join(parent.Name, "*"+tarSuffix+temporarySuffix))
+					if err != nil || len(left) != 1 {
+						t.Fatal(left, err)
+					}
 					names = slices.Insert(names, 5, "file.tar complete")
-					names = append(names, "half.tar.tmp incomplete")
+					names = append(names, filepath.Base(left[0])+" incomplete")
 					mine := filepath.Join(parent.Name, "d", "notes.txt")
-					err := errors.Join(os.Mkdir(filepath.Join(parent.Name, "other"), 0o700), os.WriteFile(mine, []byte("mine"), 0o600))
+					err = errors.Join(os.Mkdir(filepath.Join(parent.Name, "other"), 0o700), os.WriteFile(mine, []byte("mine"), 0o600))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -11,24 +11,26 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 )
 
 const tarSuffix = ".tar"
 
-// tarFile is a Store in one tar file: it is either written, under another name until Close, or read.
+// tarFile is a Store in one tar file: it is either written, under a name of its own until Close, or read.
 type tarFile struct {
-	path string
-	file *os.File
-	w    *tar.Writer
-	at   map[string]extent // of objects that can be read
+	path      string // in the end
+	temporary string // of a file that is written
+	file      *os.File
+	w         *tar.Writer
+	at        map[string]extent // of objects that can be read
 }
 
 // extent is where an object's content is in the file.
 type extent struct{ offset, size int64 }
 
-// createTar begins a file, which has another name until it is whole, and makes what is missing of its directory's path, as
-// createDirectory does.
+// createTar begins a file, which has a name that no other backup has until it is whole, and makes what is missing of its
+// directory's path, as createDirectory does.
 func createTar(ctx context.Context, path string) (*tarFile, error) {
 	if err := refuseOtherTar(ctx, path); err != nil {
 		return nil, err
@@ -36,11 +38,11 @@ func createTar(ctx context.Context, path string) (*tarFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), directoryMode); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	f, err := os.OpenFile(path+temporarySuffix, os.O_CREATE|os.O_TRUNC|os.O_RDWR, fileMode)
+	f, err := os.CreateTemp(filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), tarSuffix)+".*"+tarSuffix+temporarySuffix) // of fileMode
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	return &tarFile{path: path, file: f, w: tar.NewWriter(f)}, nil
+	return &tarFile{path: path, temporary: f.Name(), file: f, w: tar.NewWriter(f)}, nil
 }
 
 // refuseOtherTar makes sure that a file is not replaced, unless it is an incomplete backup.
@@ -106,7 +108,8 @@ func (t *tarFile) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return io.NopCloser(io.NewSectionReader(t.file, x.offset, x.size)), nil
 }
 
-// Close gives a file that was written its name. One that cannot be completed is removed.
+// Close gives a file that was written its name, unless another backup has it by now. One that cannot be completed is
+// removed.
 func (t *tarFile) Close() error {
 	if t.w == nil {
 		return t.file.Close()
@@ -114,9 +117,12 @@ func (t *tarFile) Close() error {
 	if err := errors.Join(t.w.Close(), t.file.Sync()); err != nil {
 		return errors.Join(fmt.Errorf("archive: %w", err), t.Abandon())
 	}
+	if err := refuseOtherTar(context.Background(), t.path); err != nil {
+		return errors.Join(err, t.Abandon())
+	}
 	err := t.file.Close()
 	if err == nil {
-		err = os.Rename(t.path+temporarySuffix, t.path)
+		err = os.Rename(t.temporary, t.path)
 	}
 	if err != nil {
 		return fmt.Errorf("archive: %w", err)
@@ -128,7 +134,7 @@ func (t *tarFile) Close() error {
 func (t *tarFile) Abandon() error {
 	err := t.file.Close()
 	if t.w != nil {
-		err = errors.Join(err, os.Remove(t.path+temporarySuffix))
+		err = errors.Join(err, os.Remove(t.temporary))
 	}
 	if err != nil {
 		return fmt.Errorf("archive: %w", err)
