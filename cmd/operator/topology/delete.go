@@ -24,8 +24,11 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 	}
 	x, faults := r.kind.read(o)
 	how := r.kind.removal(o)
-	if how == keep || len(faults) > 0 { // with faults there never was anything
+	switch {
+	case how == keep:
 		return r.release(ctx, o, "")
+	case len(faults) > 0:
+		return r.release(ctx, o, "nothing was deleted in the broker: what the object says is not valid")
 	}
 	c, v := r.cluster(ctx, o)
 	switch {

@@ -270,7 +270,7 @@ func (r *reconciler) owner(ctx context.Context, o object, x subject, c *v1alpha1
 	}
 	oldest := o
 	for _, other := range all {
-		if older(other, oldest) {
+		if _, faults := r.kind.read(other); len(faults) == 0 && older(other, oldest) {
 			oldest = other
 		}
 	}
@@ -280,8 +280,8 @@ func (r *reconciler) owner(ctx context.Context, o object, x subject, c *v1alpha1
 	return oldest, nil
 }
 
-// namesakes returns the other objects that name the same thing in the broker and may do so. One with faults names nothing:
-// it is never carried out.
+// namesakes returns the other objects that name the same thing in the broker and may do so. One with faults is not carried
+// out now, but may have been before.
 func (r *reconciler) namesakes(ctx context.Context, o object, x subject, c *v1alpha1.QuorateCluster) ([]object, error) {
 	list := r.kind.list()
 	if err := r.kube.List(ctx, list, kube.MatchingFields{indexIdentity: identityOf(o, x)}); err != nil {
@@ -293,7 +293,7 @@ func (r *reconciler) namesakes(ctx context.Context, o object, x subject, c *v1al
 		if other.GetUID() == o.GetUID() {
 			return nil
 		}
-		if x, faults := r.kind.read(other); len(faults) == 0 && len(scope.Check(c, other.GetNamespace(), x.Demand())) == 0 {
+		if x, _ := r.kind.read(other); len(scope.Check(c, other.GetNamespace(), x.Demand())) == 0 {
 			out = append(out, other)
 		}
 		return nil
