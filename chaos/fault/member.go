@@ -177,8 +177,8 @@ func exchange(ctx context.Context, s *Scene, d target.Scaling, out string) (adde
 		return added, err
 	}
 	for again := false; ; again = true {
-		err := removed(ctx, s, out)
-		if err == nil || again && client.ClassOf(err) == client.NotFound { // the answer to the attempt before was lost
+		err := removed(ctx, s, out, again)
+		if err == nil {
 			return added, d.Remove(ctx, out)
 		}
 		s.Log("scale: remove %s: %v", out, err)
@@ -191,8 +191,9 @@ func exchange(ctx context.Context, s *Scene, d target.Scaling, out string) (adde
 // exchangeTimeout bounds the time in which a node joins and another one leaves.
 const exchangeTimeout = 3 * time.Minute
 
-// removed has the cluster forget a node, by another one, and waits for the end of that.
-func removed(ctx context.Context, s *Scene, node string) error {
+// removed has the cluster forget a node, by another one, and waits for the end of that. again says that it was asked to
+// before, by a call whose answer may have been lost.
+func removed(ctx context.Context, s *Scene, node string, again bool) error {
 	var others []string
 	for _, n := range s.Cluster.Nodes() {
 		if n.ID != node {
@@ -205,6 +206,9 @@ func removed(ctx context.Context, s *Scene, node string) error {
 	}
 	defer c.Close()
 	started, err := c.RemoveNode(ctx, client.RemoveNodeRequest{Node: node})
+	if again && client.ClassOf(err) == client.NotFound {
+		return nil
+	}
 	if err != nil || started.Operation == nil {
 		return err
 	}
