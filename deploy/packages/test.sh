@@ -24,7 +24,8 @@ mount -t tmpfs tmpfs "$work/root/run" # no systemd runs here
 cp "$deb" "$work/root/quorate.deb"
 
 inside() { chroot "$work/root" "$@"; }
-as_service() { chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "exec $*"; }
+# as_service LINE runs it as the units' user, with that user's home, as systemd does.
+as_service() { chroot --userspec=quorate:quorate "$work/root" /usr/bin/env HOME=/var/lib/quorate /bin/sh -c "$*"; }
 fail() { echo "packages-test: $*"; exit 1; }
 has() { inside test -e "$1" || fail "$1 is missing"; }
 # command_of KEY prints what the unit has for KEY.
@@ -37,8 +38,10 @@ for f in /usr/bin/quorate /usr/bin/quoratectl /usr/lib/systemd/system/quorate.se
 [ "$(inside stat -c %G:%a /etc/quorate/node.yaml)" = quorate:640 ] || fail "/etc/quorate/node.yaml: $(inside stat -c %G:%a /etc/quorate/node.yaml)"
 
 # What the unit runs, as the user that it names.
-as_service "$(command_of ExecStartPre)"
-chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "exec $(command_of ExecStart)" >"$work/node.log" 2>&1 & # its process is the node
+as_service "exec $(command_of ExecStartPre)"
+# Its process is the node.
+exec_start="exec $(command_of ExecStart)"
+chroot --userspec=quorate:quorate "$work/root" /usr/bin/env HOME=/var/lib/quorate /bin/sh -c "$exec_start" >"$work/node.log" 2>&1 &
 node=$!
 ctl() { inside quoratectl "$@"; }
 for _ in $(seq 300); do
@@ -53,7 +56,7 @@ ctl publish hello "a message"
 # What the timer of backups runs, as the user that its unit names.
 inside install -d -o quorate -g quorate -m 0750 /var/backups/quorate
 sed -n 's/^ExecStart=//p' "$work/root/usr/lib/systemd/system/quorate-backup.service" | while read -r line; do
-  chroot --userspec=quorate:quorate "$work/root" /bin/sh -c "set -a; . /etc/quorate/backup.env; $line"
+  as_service "set -a; . /etc/quorate/backup.env; $line"
 done
 inside quoratectl backup ls /var/backups/quorate | grep -q complete || fail "the unit has made no backup"
 
