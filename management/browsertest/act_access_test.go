@@ -2,20 +2,26 @@ package browsertest
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/quorate/quorate/client"
 )
 
-// user is nil if a user is as wanted; a zero value is a user that is not there.
+// user is nil if a user is as wanted: see the.
 func user(ctx context.Context, c *client.Client, name string, wanted func(u client.UserInfo) bool) error {
-	var found client.UserInfo
-	for u, err := range c.Users(ctx) {
+	return the(c.Users(ctx), func(u client.UserInfo) bool { return u.Name == name }, wanted)
+}
+
+// the is nil if the one of a list that is meant is as wanted; a zero value is one that is not there.
+func the[T any](list iter.Seq2[T, error], meant, wanted func(T) bool) error {
+	var found T
+	for one, err := range list {
 		if err != nil {
 			return err
 		}
-		if u.Name == name {
-			found = u
+		if meant(one) {
+			found = one
 		}
 	}
 	return so(nil, wanted(found), found)
@@ -179,19 +185,10 @@ func permissionGroup() group {
 	}
 }
 
-// vhost is nil if a vhost is as wanted; a zero value is one that is not there.
+// vhost is nil if a vhost is as wanted: see the.
 func vhost(name string, wanted func(h client.VHost) bool) func(ctx context.Context, c *client.Client) error {
 	return func(ctx context.Context, c *client.Client) error {
-		var found client.VHost
-		for h, err := range c.VHosts(ctx) {
-			if err != nil {
-				return err
-			}
-			if h.Name == name {
-				found = h
-			}
-		}
-		return so(nil, wanted(found), found)
+		return the(c.VHosts(ctx), func(h client.VHost) bool { return h.Name == name }, wanted)
 	}
 }
 
