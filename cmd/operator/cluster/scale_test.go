@@ -84,6 +84,17 @@ func (m *machine) scale(n int32) {
 	m.must(m.kube.Update(m.t.Context(), &q))
 }
 
+// movedOff makes sure that each queue has three members, and none on a node.
+func (m *machine) movedOff(cl *client.Client, node string) {
+	m.t.Helper()
+	for q, err := range cl.Queues(m.t.Context(), client.ListQueuesRequest{}) {
+		m.must(err)
+		if slices.Contains(q.Members, node) || len(q.Members) != 3 {
+			m.t.Errorf("queue %q has the members %q", q.Name, q.Members)
+		}
+	}
+}
+
 // Under load four nodes become three: the members of queues move, the cluster forgets the node, then its pod ends. Its claim
 // is given up, and deleted when the node comes again, as a new one. What was confirmed is there.
 func TestScaleDown(t *testing.T) {
@@ -108,12 +119,7 @@ func TestScaleDown(t *testing.T) {
 		}
 		return ready(q)
 	})
-	for q, err := range cl.Queues(ctx, client.ListQueuesRequest{}) {
-		m.must(err)
-		if slices.Contains(q.Members, "node-3") || len(q.Members) != 3 {
-			t.Errorf("queue %q has the members %q", q.Name, q.Members)
-		}
-	}
+	m.movedOff(cl, "node-3")
 	var claim corev1.PersistentVolumeClaim
 	where := types.NamespacedName{Namespace: "default", Name: "data-node-3"}
 	m.must(m.kube.Get(ctx, where, &claim))
