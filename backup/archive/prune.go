@@ -77,7 +77,7 @@ func unreadable(all []Found) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("archive: nothing is removed, because no backup can be read; if they are encrypted, give their key: %w", errors.Join(errs...))
+	return fmt.Errorf("archive: no complete backup is removed, because none can be read; if they are encrypted, give their key: %w", errors.Join(errs...))
 }
 
 // kindOf names what a backup is of.
