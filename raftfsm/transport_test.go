@@ -10,6 +10,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
+// refusalTime is what a refused call of a leader takes at least.
+const refusalTime = time.Millisecond
+
 // heartbeats is raft.InmemTransport with what every real transport has: heartbeats are
 // answered beside raft's main goroutine, which may be waiting for the disk.
 type heartbeats struct {
@@ -55,6 +58,16 @@ func (b *heartbeats) Consumer() <-chan raft.RPC { return b.requests }
 
 // SetHeartbeatHandler implements raft.Transport.
 func (b *heartbeats) SetHeartbeatHandler(h func(raft.RPC)) { b.handler.Store(&h) }
+
+// AppendEntries implements raft.Transport. A refusal takes time: raft asks again at once, and where a planted fault has a
+// follower refuse for ever, a bubble's clock would stand still.
+func (b *heartbeats) AppendEntries(node raft.ServerID, at raft.ServerAddress, a *raft.AppendEntriesRequest, answer *raft.AppendEntriesResponse) error {
+	err := b.InmemTransport.AppendEntries(node, at, a, answer)
+	if err == nil && !answer.Success {
+		time.Sleep(refusalTime)
+	}
+	return err
+}
 
 // RequestVote implements raft.Transport.
 func (b *heartbeats) RequestVote(node raft.ServerID, at raft.ServerAddress, v *raft.RequestVoteRequest, answer *raft.RequestVoteResponse) error {
