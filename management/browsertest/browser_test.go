@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -86,13 +87,26 @@ func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.V
 }
 
 // call has the browser do something.
-func (x *tab) call(steps ...chromedp.Action[chromedp.Void]) {
+func (x *tab) call(step chromedp.Action[chromedp.Void]) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		x.t.Fatal(err)
+	for {
+		err := chromedp.Do(ctx, step)
+		if err == nil {
+			return
+		}
+		if !replaced(err) {
+			x.t.Fatal(err)
+		}
 	}
+}
+
+// replaced says whether a step failed because the page put a new element in the place of the one that the step had
+// found, before it did anything with it. A list does so each second.
+func replaced(err error) bool {
+	var e *cdproto.Error
+	return errors.As(err, &e) && e.Message == "Could not find node with given id"
 }
 
 // describe says where the tab is, for a test that fails.
@@ -152,7 +166,8 @@ func (x *tab) login(user, password string) {
 // fill replaces what a field has by what a user types.
 func (x *tab) fill(selector, text string) {
 	x.t.Helper()
-	x.call(chromedp.Focus(chromedp.CSS(selector)), chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`))
+	x.call(chromedp.Focus(chromedp.CSS(selector)))
+	x.call(chromedp.Evaluate[chromedp.Void](`document.activeElement.select()`))
 	x.call(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
