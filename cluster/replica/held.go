@@ -18,11 +18,7 @@ func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	}()
 	l := q.led.Load()
 	if l == nil {
-		leader, _ := q.group.Leader()
-		if leader == q.h.cfg.Node {
-			leader = "" // its Lead command is still to be applied
-		}
-		return x, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+		return x, q.notLed()
 	}
 	if !l.unsent.forget(c, 0) {
 		return x, raftfsm.ErrBusy // its session ends
@@ -44,13 +40,31 @@ func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	if !known {
 		return traffic.Holding{}, fmt.Errorf("%w: the queue has no such consumer", traffic.ErrConsumerGone)
 	}
-	q.loadHeld(&x, ds, room)
+	if err := q.loadHeld(&x, ds, room); err != nil {
+		q.h.cfg.Logger.Warn("a message that a consumer holds cannot be read; its gateway will ask again",
+			"queue", q.uid.String(), "node", c.Node, "error", err)
+		return traffic.Holding{}, err
+	}
+	if q.led.Load() != l { // reading takes a while
+		return traffic.Holding{}, q.notLed()
+	}
 	return x, nil
 }
 
+// notLed is the answer of a member that does not lead; it names the one that may.
+func (q *Member) notLed() error {
+	leader, _ := q.group.Leader()
+	if leader == q.h.cfg.Node {
+		leader = "" // its Lead command is still to be applied
+	}
+	return &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+}
+
 // loadHeld reads the messages that are held, as many as there is room for, but at least one if
-// there is any.
-func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) {
+// there is any. The gateway settles the ids that the answer lacks (session.Consumer.Resumed), so only
+// what the consumer no longer holds is left out. The answer ends before a message that is still held
+// and cannot be read; if that is the first one, loadHeld returns the error.
+func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) error {
 	most := int64(q.h.cfg.MaxHeldBytes)
 	if room != traffic.NoRoomLimit {
 		most = min(most, room)
@@ -59,16 +73,28 @@ func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64)
 	bytes := int64(0)
 	for _, d := range ds {
 		h, err := q.load(d)
-		if err != nil {
+		if err != nil && !q.assigned(d) {
 			continue // settled meanwhile
 		}
-		if bytes += h.Size(); room == 0 || bytes > most && len(x.Deliveries) > 0 {
+		if err != nil && len(x.Deliveries) == 0 {
+			return err
+		}
+		bytes += h.Size()
+		if err != nil || room == 0 || bytes > most && len(x.Deliveries) > 0 {
 			x.Last, x.Cut = d.MsgID-1, room != traffic.NoRoomLimit
 			if !x.Cut {
 				q.lose(d)
 			}
-			return
+			return nil
 		}
 		x.Deliveries = append(x.Deliveries, h)
 	}
+	return nil
+}
+
+// assigned reports whether the consumer of a delivery still holds it. If not, that is final, whoever
+// leads the queue: numbers of deliveries are not used again.
+func (q *Member) assigned(d quorumq.Delivery) (holds bool) {
+	q.group.Read(func() { _, holds = q.machine.queue.Holds(d.Consumer, d.MsgID) })
+	return holds
 }

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// spoil changes a bit of a running node's shared log, where the text is.
+func (n *testNodes) spoil(i id.NodeID, text string) {
+	n.t.Helper()
+	for _, path := range n.segments(i) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		at := bytes.Index(b, []byte(text))
+		if at < 0 {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{b[at] ^ 1}, int64(at)); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			n.t.Fatal(err)
+		}
+		return
+	}
+	n.t.Fatalf("node %s has no %q in its log", i, text)
+}
+
+// G1, DEL-12: the leader cannot read a message that it has assigned to a consumer of another node, which has had no
+// room for it yet. The gateway does not take it for settled: it comes from the next leader, as does all behind it.
+func TestUnreadableWhileHeld(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(cfg *Config) {
+		steady(cfg)
+		cfg.BodyCacheBytes, cfg.TailBytes = 1, 1 // reads come from the disk
+	})
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	q := a.declare(t, "q", 3)
+	const count, spoilt = 60, 40
+	for i := range count {
+		a.publish(t, q, slowBody(i), quorumq.Unlimited)
+	}
+	s := newSlowClient(slowLimit)
+	c := s.consume(t, n.nodes["b"], q)
+	poll(t, "all is assigned, and the consumer waits", func() error {
+		if o := n.overview(q); o.Unsettled != count || !c.HasPending() || s.stats.Held.Load() < slowLimit {
+			return fmt.Errorf("%d assigned, %d bytes are held", o.Unsettled, s.stats.Held.Load())
+		}
+		return nil
+	})
+	if n.leader(q) != a {
+		t.Fatal("the declaring node does not lead")
+	}
+	n.spoil("a", slowBody(spoilt))
+	for i := range count {
+		poll(t, fmt.Sprintf("delivery %d comes", i), func() error {
+			if !s.takeOne() {
+				return errWaiting
+			}
+			return nil
+		})
+		if d := s.taken[i]; string(d.Message) != slowBody(i) {
+			t.Fatalf("delivery %d is %d, %s", i, d.MsgID, d.Message)
+		}
+	}
+	if n.leader(q) == a {
+		t.Error("the node with the damaged log leads still: it was not read")
+	}
+}
