@@ -299,6 +299,10 @@ bench-behaviour: ## routing, fan-out, messages that wait, and what SCALE queues 
 bench-peers: build ## over AMQP beside RabbitMQ and NATS JetStream, where they are installed; ARGS="-quick", -rabbitmq DIR, -nats FILE
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -peers -limit 20m $(ARGS)
 
+.PHONY: bench-guard
+bench-guard: build ## what a message costs beside the committed table, within a minute or so; ARGS=-write makes the table anew
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -guard $(ARGS)
+
 .PHONY: cover
 cover: ## coverage of short tests, by function
 	@mkdir -p dist

@@ -45,13 +45,15 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "with -engine, -deadletter or -backup: a short trial that stores nothing; with -peers: a part of the workloads")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: how often each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
-	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed; -only names some of quorate,rabbitmq,nats")
+	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed, and with gRPC; -only names some of quorate,native,rabbitmq,nats")
 	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: the usual ones")
 	flag.StringVar(&o.nats, "nats", "", "with -peers: path of nats-server; empty: search PATH")
 	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers: how long each workload publishes; 0: 2 s")
 	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: only bodies of this size in bytes; nothing is stored")
 	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: only workloads with this number of queues; nothing is stored")
 	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: only workloads with this window; nothing is stored")
+	flag.BoolVar(&o.guard, "guard", false, "compare what a message costs with the committed table, and fail where it is clearly more")
+	flag.BoolVar(&o.write, "write", false, "with -guard: write the table anew")
 	flag.BoolVar(&o.world, "failover-world", false, "internal: -engine starts this in namespaces of its own")
 	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
@@ -82,6 +84,8 @@ func start(ctx context.Context, o options, only string) error {
 		return runBackups(ctx, o)
 	case o.engine:
 		return runEngine(ctx, o, only)
+	case o.guard:
+		return runGuard(ctx, o)
 	case o.peers:
 		return runPeers(ctx, o, only)
 	}
@@ -95,6 +99,7 @@ func start(ctx context.Context, o options, only string) error {
 // options are the flags.
 type options struct {
 	engine, deadLetters, peers      bool
+	guard, write                    bool
 	backups, quick, world           bool
 	rounds, waiting, messages       int
 	ctl, settings                   string

@@ -16,10 +16,12 @@ type Config struct {
 	Binary   string        // path of this project's node program
 	RabbitMQ string        // directory of rabbitmq-server and rabbitmqctl; "": the usual ones
 	NATS     string        // path of nats-server; "": search PATH
-	Only     string        // systems to measure, separated by commas: quorate, rabbitmq, nats; "": all
+	Only     string        // systems to measure, separated by commas: quorate, native, rabbitmq, nats; "": all
 	Time     time.Duration // how long each workload publishes; 0: 2 s
 	Quick    bool          // a part of the workloads
 	Filter   Workload      // only workloads with these values; 0: any
+	Exactly  []Workload    // these workloads, grouped by the number of queues, in place of the matrix
+	Dir      string        // where the servers' data goes, in a directory of its own; "": the temporary directory
 	Log      io.Writer     // gets a line for each workload; nil: no output
 	Stuck    string        // directory for diagnostics of servers that stopped making progress; "": the temporary directory
 }
@@ -34,8 +36,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("peers: Time is %s: use a time above 0", c.Time))
 	}
 	for _, s := range c.systems() {
-		if s != "quorate" && s != "rabbitmq" && s != "nats" {
-			errs = append(errs, fmt.Errorf("peers: Only has %q: use some of quorate, rabbitmq, nats", s))
+		if !slices.Contains(everySystem(), s) {
+			errs = append(errs, fmt.Errorf("peers: Only has %q: use some of %s", s, strings.Join(everySystem(), ", ")))
 		}
 	}
 	if len(c.workloads()) == 0 {
@@ -46,10 +48,13 @@ func (c Config) Validate() error {
 
 const defaultTime = 2 * time.Second
 
+// everySystem returns the names that Only may have. All are compared with the first.
+func everySystem() []string { return []string{"quorate", "native", "rabbitmq", "nats"} }
+
 // systems returns the systems to measure, by their names in Only.
 func (c Config) systems() []string {
 	if c.Only == "" {
-		return []string{"quorate", "rabbitmq", "nats"}
+		return everySystem()
 	}
 	return strings.Split(c.Only, ",")
 }
@@ -73,7 +78,11 @@ func Workloads(quick bool) []Workload {
 
 // workloads returns the selected workloads.
 func (c Config) workloads() []Workload {
-	return slices.DeleteFunc(Workloads(c.Quick), func(w Workload) bool {
+	all := slices.Clone(c.Exactly)
+	if len(all) == 0 {
+		all = Workloads(c.Quick)
+	}
+	return slices.DeleteFunc(all, func(w Workload) bool {
 		f := c.Filter
 		return f.Size > 0 && f.Size != w.Size || f.Queues > 0 && f.Queues != w.Queues || f.Window > 0 && f.Window != w.Window
 	})
@@ -124,6 +133,8 @@ func (c Config) finders() []func(context.Context) (system, error) {
 		switch s {
 		case "quorate":
 			out = append(out, func(context.Context) (system, error) { return &quorate{binary: c.Binary}, nil })
+		case "native":
+			out = append(out, func(context.Context) (system, error) { return &native{quorate{binary: c.Binary}}, nil })
 		case "rabbitmq":
 			out = append(out, func(ctx context.Context) (system, error) { return findRabbit(ctx, c.RabbitMQ) })
 		case "nats":
@@ -135,7 +146,7 @@ func (c Config) finders() []func(context.Context) (system, error) {
 
 // measureSystem starts a system, measures each workload, stops the system and removes its files.
 func (c Config) measureSystem(ctx context.Context, s system, r *Report) (err error) {
-	dir, err := os.MkdirTemp("", "quorate-bench-")
+	dir, err := os.MkdirTemp(c.Dir, "quorate-bench-")
 	if err != nil {
 		return err
 	}
@@ -188,8 +199,8 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 			errs = append(errs, err)
 		}
 		r.Figures = append(r.Figures, f)
-		_, _ = fmt.Fprintf(c.Log, "%-22s %6d B %4d queues %5d window: %8.0f/s, confirm %.1f/%.1f ms, end to end %.1f/%.1f ms, %.1f s CPU/million %s\n",
-			f.System, w.Size, w.Queues, w.Window, f.Consumed, f.ConfirmP50, f.ConfirmP99, f.EndToEndP50, f.EndToEndP99, f.CPU, f.Error) // a log
+		_, _ = fmt.Fprintf(c.Log, "%-22s %6d B %4d queues %5d window: %8.0f/s, confirm %.1f/%.1f ms, end to end %.1f/%.1f ms, %.1f s CPU/million, client %.1f %s\n",
+			f.System, w.Size, w.Queues, w.Window, f.Consumed, f.ConfirmP50, f.ConfirmP99, f.EndToEndP50, f.EndToEndP99, f.CPU, f.ClientCPU, f.Error) // a log
 		if isStuck(err) {
 			break
 		}

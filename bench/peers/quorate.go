@@ -85,6 +85,18 @@ func abort(ctx context.Context, n *chaos.Node) error {
 	return nil
 }
 
+// allocated adds up what the nodes say in their metrics.
+func (q *quorate) allocated(ctx context.Context) (heap, error) {
+	var out heap
+	var errs []error
+	for _, n := range q.cluster.Nodes {
+		h, err := scrape(ctx, "http://"+n.HTTP+"/metrics")
+		out.bytes, out.objects = out.bytes+h.bytes, out.objects+h.objects
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
 // roots returns the processes whose processor time counts.
 func (q *quorate) roots() []int {
 	var out []int

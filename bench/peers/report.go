@@ -98,14 +98,14 @@ func (r *Report) Print(to io.Writer) error {
 		p("%s\n", s)
 	}
 	p("load average before: %.1f; each workload publishes for %g s\n\n", r.Load, r.Seconds)
-	p("body\tqueues\twindow\tsystem\tconsumed/s\tconfirm p50/p99 ms\tend to end p50/p99 ms\tserver CPU s/million\n")
+	p("body\tqueues\twindow\tsystem\tconsumed/s\tconfirm p50/p99 ms\tend to end p50/p99 ms\tserver CPU s/million\tclient's\thand-overs a message\treads, writes\n")
 	for _, f := range r.Figures {
 		if f.Error != "" {
 			p("%d B\t%d\t%d\t%s\tfailed: %s\n", f.Size, f.Queues, f.Window, f.System, f.Error)
 			continue
 		}
-		p("%d B\t%d\t%d\t%s\t%.0f\t%.1f/%.1f\t%.1f/%.1f\t%.1f\n", f.Size, f.Queues, f.Window, f.System, f.Consumed,
-			f.ConfirmP50, f.ConfirmP99, f.EndToEndP50, f.EndToEndP99, f.CPU)
+		p("%d B\t%d\t%d\t%s\t%.0f\t%.1f/%.1f\t%.1f/%.1f\t%.1f\t%.1f\t%.2f\t%.2f\n", f.Size, f.Queues, f.Window, f.System, f.Consumed,
+			f.ConfirmP50, f.ConfirmP99, f.EndToEndP50, f.EndToEndP99, f.CPU, f.ClientCPU, f.Waits, f.Calls)
 	}
 	p("\nbody\tqueues\twindow\tcompared with\tmessages per CPU second\tconsumed/s\tconfirm p50\tp99\tend to end p50\tp99\n")
 	for _, x := range r.Ratios {

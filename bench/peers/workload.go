@@ -44,6 +44,7 @@ type Figures struct {
 	EndToEndP99     float64 `json:"end_to_end_p99_ms"`
 	CPU             float64 `json:"server_cpu_seconds_per_million"`
 	MessagesPerCPUs float64 `json:"messages_per_server_cpu_second"`
+	Costs
 }
 
 // times is a histogram of durations; record may be called concurrently.
@@ -163,10 +164,10 @@ func (l *load) share(i int) []string {
 }
 
 // run publishes for the time of the workload, waits until the consumers have every message, and
-// computes the figures. CPU covers only the servers.
+// computes the figures. CPU covers only the servers, ClientCPU only this process.
 func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures, error) {
 	out := Figures{System: s.name(), Workload: l.w}
-	before, err := cpu(s.roots())
+	before, err := spent(ctx, s)
 	if err != nil {
 		return out, err
 	}
@@ -189,7 +190,7 @@ func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures
 		return out, context.Cause(ctx)
 	}
 	consumed := time.Since(begin)
-	after, err := cpu(s.roots())
+	after, err := spent(ctx, s)
 	if n := l.refused.Load(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%s: %s: %d messages were refused", s.name(), l.w, n))
 	}
@@ -201,7 +202,8 @@ func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures
 	out.Confirmed, out.Consumed = n/confirmed.Seconds(), n/consumed.Seconds()
 	out.ConfirmP50, out.ConfirmP99 = l.confirms.milliseconds(50), l.confirms.milliseconds(99)
 	out.EndToEndP50, out.EndToEndP99 = l.endToEnd.milliseconds(50), l.endToEnd.milliseconds(99)
-	used := (after - before).Seconds()
+	out.Costs = perMessage(before, after, n)
+	used := (after.server - before.server).Seconds()
 	out.CPU, out.MessagesPerCPUs = used*1e6/n, n/max(used, 1.0/clockTicks)
 	return out, err
 }

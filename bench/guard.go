@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/quorate/quorate/bench/peers"
+)
+
+// What the guard runs. Its figures are costs of a message, which other work on the machine changes little; the least of
+// several rounds counts, since other work only adds.
+const (
+	guardRounds = 3
+	guardTime   = 1500 * time.Millisecond // of each workload
+	guardFile   = "guard.json"            // in the directory of results
+)
+
+// guardWorkloads are the cells that the guard looks at, over both protocols.
+func guardWorkloads() []peers.Workload {
+	return []peers.Workload{
+		{Size: 12, Queues: 1, Window: 1}, {Size: 12, Queues: 1, Window: 1000},
+		{Size: 1024, Queues: 1, Window: 1000}, {Size: 16 << 10, Queues: 1, Window: 100},
+		{Size: 1024, Queues: 100, Window: 100},
+	}
+}
+
+// guardFigure is a cost that the guard compares. It may be at most so many times what the table has.
+type guardFigure struct {
+	name, unit string
+	atMost     float64
+	of         func(peers.Figures) float64
+}
+
+// guardFigures are the costs, with the room that their spread from run to run asks for.
+func guardFigures() []guardFigure {
+	return []guardFigure{
+		{"allocations", "allocs/message", 1.3, func(f peers.Figures) float64 { return f.Allocations }},
+		{"allocated", "B/message", 1.3, func(f peers.Figures) float64 { return f.Bytes }},
+		{"reads and writes", "calls/message", 1.5, func(f peers.Figures) float64 { return f.Calls }},
+		{"hand-overs", "switches/message", 1.6, func(f peers.Figures) float64 { return f.Waits }},
+		{"processor time", "known works/million", 1.5, func(f peers.Figures) float64 { return f.CPU / knownWork().Seconds() }},
+	}
+}
+
+// knownWork is the processor time of a fixed piece of work, the least of some tries. Processor times divided by it can be
+// compared between machines of one kind.
+func knownWork() time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	block := make([]byte, 1<<20)
+	const tries, blocks = 5, 16
+	var least time.Duration
+	for try := range tries {
+		begin := threadTime()
+		h := fnv.New64a()
+		for range blocks {
+			_, _ = h.Write(block) // a hash never fails
+		}
+		if took := threadTime() - begin; try == 0 || took < least {
+			least = took
+		}
+	}
+	return least
+}
+
+// threadTime is the processor time that the calling thread has used.
+func threadTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_THREAD, &u); err != nil {
+		panic(err) // Linux has it since 2.6.26
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// guardRows measures. The rows have the same order at every call.
+func guardRows(ctx context.Context, o options) ([]Row, error) {
+	var rows []Row
+	for range guardRounds {
+		report, err := peers.Run(ctx, peers.Config{
+			Binary: o.binary, Only: "native,quorate", Exactly: guardWorkloads(), Dir: o.memoryOrDisk(),
+			Time: guardTime, Log: os.Stderr, Stuck: o.results,
+		})
+		if err != nil {
+			return nil, err
+		}
+		round := make([]Row, 0, len(rows))
+		for _, f := range report.Figures {
+			for _, g := range guardFigures() {
+				round = append(round, Row{Name: fmt.Sprintf("%s, %s, %s", f.System, f.Workload, g.name), Value: g.of(f), Unit: g.unit})
+			}
+		}
+		rows = leastOf(rows, round)
+	}
+	return rows, nil
+}
+
+// memoryOrDisk is where the servers' data goes: in memory, where there is some, so that no disk decides how many messages
+// a sync takes along.
+func (o options) memoryOrDisk() string {
+	if isDirectory(o.memory) {
+		return o.memory
+	}
+	return ""
+}
+
+// leastOf keeps the smaller value of each row.
+func leastOf(a, b []Row) []Row {
+	for i := range a {
+		b[i].Value = min(a[i].Value, b[i].Value)
+	}
+	return b
+}
+
+// runGuard measures, and compares with the table or, with -write, writes it.
+func runGuard(ctx context.Context, o options) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the run took more than -limit=%s", o.limit))
+	defer cancel()
+	rows, err := guardRows(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.write {
+		return errors.Join(printTable(os.Stdout, rows), write(o.results, "guard", rows))
+	}
+	text, err := os.ReadFile(filepath.Join(o.results, guardFile))
+	if err != nil {
+		return fmt.Errorf("%w: -guard -write makes it", err)
+	}
+	var table []Row
+	if err := json.Unmarshal(text, &table); err != nil {
+		return fmt.Errorf("%s: %w", guardFile, err)
+	}
+	err = guard(rows, table)
+	return errors.Join(printTable(os.Stdout, rows), err)
+}
+
+// guard sets the ratio of each row to the table's, and returns what costs more than it may. A row that only one of both
+// has is an error too.
+func guard(rows, table []Row) error {
+	was := map[string]float64{}
+	for _, r := range table {
+		was[r.Name] = r.Value
+	}
+	most := map[string]float64{}
+	for _, f := range guardFigures() {
+		most[f.unit] = f.atMost
+	}
+	var errs []error
+	for i, r := range rows {
+		value, there := was[r.Name]
+		delete(was, r.Name)
+		if !there || value <= 0 {
+			errs = append(errs, fmt.Errorf("%s: the table has no value of %q: make it anew with -write", guardFile, r.Name))
+			continue
+		}
+		ratio := r.Value / value
+		rows[i].Ratio, rows[i].ComparedWith, rows[i].Aim = &ratio, guardFile, fmt.Sprintf("at most %g ×", most[r.Unit])
+		if ratio > most[r.Unit] {
+			errs = append(errs, fmt.Errorf("%s: %s %s, %.2f × the %s of the table, more than %g ×", r.Name, short(r.Value), r.Unit, ratio, short(value), most[r.Unit]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		errs = append(errs, fmt.Errorf("%s: %q was not measured: make the table anew with -write", guardFile, name))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What costs more than it may is named; what costs less passes; rows and table have to be of the same figures.
+func TestGuard(t *testing.T) {
+	const allocs, calls = "allocs/message", "calls/message"
+	table := []Row{{Name: "a", Value: 10, Unit: allocs}, {Name: "b", Value: 2, Unit: calls}}
+	for _, c := range []struct {
+		name string
+		rows []Row
+		want []string
+	}{
+		{"the same", []Row{{Name: "a", Value: 10, Unit: allocs}, {Name: "b", Value: 2, Unit: calls}}, nil},
+		{"less", []Row{{Name: "a", Value: 1, Unit: allocs}, {Name: "b", Value: 1, Unit: calls}}, nil},
+		{"within its room", []Row{{Name: "a", Value: 12.9, Unit: allocs}, {Name: "b", Value: 2.9, Unit: calls}}, nil},
+		{"more", []Row{{Name: "a", Value: 13.1, Unit: allocs}, {Name: "b", Value: 3.1, Unit: calls}}, []string{"a: 13.1 allocs/message, 1.31 × the 10.0", "b: 3.10 calls/message, 1.55 ×"}},
+		{"new", []Row{{Name: "a", Value: 10, Unit: allocs}, {Name: "b", Value: 2, Unit: calls}, {Name: "c", Value: 1, Unit: calls}}, []string{`no value of "c"`}},
+		{"absent", []Row{{Name: "a", Value: 10, Unit: allocs}}, []string{`"b" was not measured`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := guard(c.rows, table)
+			if (err == nil) != (len(c.want) == 0) {
+				t.Fatalf("error %v", err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%v: want %s", err, part)
+				}
+			}
+		})
+	}
+}
+
+// Each figure has a unit of its own, by which its room is found.
+func TestGuardFigures(t *testing.T) {
+	units := map[string]bool{}
+	for _, f := range guardFigures() {
+		if units[f.unit] || f.atMost <= 1 {
+			t.Errorf("%s: unit %q, at most %g", f.name, f.unit, f.atMost)
+		}
+		units[f.unit] = true
+	}
+}
+
+func TestKnownWork(t *testing.T) {
+	if knownWork() <= 0 {
+		t.Error("known work takes no time")
+	}
+}
+
+func TestLeastOf(t *testing.T) {
+	got := leastOf([]Row{{Name: "a", Value: 1}, {Name: "b", Value: 5}}, []Row{{Name: "a", Value: 2}, {Name: "b", Value: 3}})
+	if got[0].Value != 1 || got[1].Value != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got := leastOf(nil, []Row{{Name: "a", Value: 2}}); len(got) != 1 || got[0].Value != 2 {
+		t.Errorf("the first round: %+v", got)
+	}
+}
