@@ -197,10 +197,15 @@ func (o *Options) directory(seed uint64) (string, error) {
 // nodes of the run may share this machine's memory.
 const gcPercent = 25
 
+// spareProcessors are processors of the Go runtime beyond the machine's: a collection or a large copy may hold one for a
+// while, and those who answer calls of nodes (local's tampering) and note times must not wait for it.
+const spareProcessors = 2
+
 // record runs the cluster and returns the history with what was found in it; both are left in the
 // directory.
 func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, found check.Report, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + spareProcessors))
 	begin := time.Now()
 	log := func(format string, args ...any) {
 		o.print("%6.1fs  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))

@@ -24,9 +24,14 @@ type History struct {
 	transactions atomic.Int64
 
 	mu      sync.Mutex
-	events  []Event
+	blocks  [][]Event // all but the last are full
+	count   int
 	lasting map[int]Event // faults that are not healed
 }
+
+// blockEvents is the number of events in a block. A slice of all of them would be copied as it grows: of a run of ten
+// minutes that is a gigabyte, for which the process stands still, and with it every node whose calls it answers.
+const blockEvents = 4096
 
 // New begins a history now.
 func New() *History { return &History{begin: time.Now(), lasting: map[int]Event{}} }
@@ -58,14 +63,30 @@ func (h *History) Add(events ...Event) {
 		default:
 		}
 	}
-	h.events = append(h.events, events...)
+	h.count += len(events)
+	for len(events) > 0 {
+		if n := len(h.blocks); n == 0 || len(h.blocks[n-1]) == blockEvents {
+			h.blocks = append(h.blocks, make([]Event, 0, blockEvents))
+		}
+		last := &h.blocks[len(h.blocks)-1]
+		n := min(len(events), blockEvents-len(*last))
+		*last, events = append(*last, events[:n]...), events[n:]
+	}
 }
 
 // Events returns a copy.
-func (h *History) Events() []Event {
+func (h *History) Events() []Event { return h.Since(0) }
+
+// Take returns all events, and forgets them as it goes, so that they are in memory once.
+func (h *History) Take() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append([]Event(nil), h.events...)
+	out := make([]Event, 0, h.count)
+	for i, b := range h.blocks {
+		out, h.blocks[i] = append(out, b...), nil
+	}
+	h.blocks, h.count = nil, 0
+	return out
 }
 
 // Lasting returns the faults that are not healed, in no order.
@@ -79,7 +100,11 @@ func (h *History) Lasting() []Event {
 func (h *History) Since(n int) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.events[min(n, len(h.events)):])
+	var out []Event
+	for i := n / blockEvents; i < len(h.blocks); i++ {
+		out = append(out, h.blocks[i][min(max(0, n-i*blockEvents), len(h.blocks[i])):]...)
+	}
+	return out
 }
 
 // Begun returns the wall clock's time when the history began.

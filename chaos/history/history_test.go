@@ -42,6 +42,33 @@ func TestTimesRise(t *testing.T) {
 	}
 }
 
+// Events are the same, however many blocks they fill, from any of them on, and whether they are copied or taken.
+func TestBlocks(t *testing.T) {
+	h := New()
+	const most = 3*blockEvents + 5
+	var all []Event
+	for n := 1; len(all) < most; n = n*3 + 1 {
+		some := make([]Event, min(n, most-len(all)))
+		for i := range some {
+			some[i] = Event{Kind: Published, ID: uint64(len(all) + i)}
+		}
+		h.Add(some...)
+		all = append(all, some...)
+	}
+	for _, from := range []int{0, 1, blockEvents - 1, blockEvents, blockEvents + 1, most - 1, most, most + 1, 5 * blockEvents} {
+		got := h.Since(from)
+		if len(got) != max(0, most-from) || len(got) > 0 && (got[0].ID != uint64(from) || got[len(got)-1].ID != most-1) {
+			t.Fatalf("from %d on there are %d events, want %d", from, len(got), max(0, most-from))
+		}
+	}
+	if got := h.Events(); !reflect.DeepEqual(got, h.Take()) || len(got) != most {
+		t.Fatalf("%d events are not those that are taken", len(got))
+	}
+	if left := h.Events(); len(left) != 0 {
+		t.Fatalf("%d events are left", len(left))
+	}
+}
+
 func TestLasting(t *testing.T) {
 	h := New()
 	h.Add(Event{Kind: Fault, Fault: 1}, Event{Kind: Fault, Fault: 2, Note: "kill"}, Event{Kind: Healed, Fault: 1})

@@ -150,7 +150,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	if before != nil {
 		resources(ctx, cfg, history.End, before)
 	}
-	return cfg.History.Events(), failures.err()
+	return cfg.History.Take(), failures.err()
 }
 
 // settings returns how the run is made.
