@@ -69,12 +69,14 @@ func wiped(ctx context.Context, s *Scene, d target.Stores, c Choice) (Fault, err
 }
 
 // replaced gives a node's store up as soon as the cluster can do without it, and waits for the
-// node to be let in.
+// node to be let in. It asks again where the cluster finds, at first or later, that it cannot yet:
+// a peer that was out of reach for a moment may hold the rest of a majority.
 func replaced(ctx context.Context, s *Scene, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
 	for {
-		_, err := s.Client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node})
+		started, err := s.Client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node})
+		err = ended(ctx, s.Client, started, err)
 		if err == nil {
 			return s.Cluster.WaitReady(ctx, node)
 		}

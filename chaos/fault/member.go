@@ -209,6 +209,11 @@ func removed(ctx context.Context, s *Scene, node string, again bool) error {
 	if again && client.ClassOf(err) == client.NotFound {
 		return nil
 	}
+	return ended(ctx, c, started, err)
+}
+
+// ended waits for the end of an operation, if a call that may have failed has started one, and returns why it failed.
+func ended(ctx context.Context, c *client.Client, started client.StartedOperation, err error) error {
 	if err != nil || started.Operation == nil {
 		return err
 	}
