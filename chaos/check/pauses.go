@@ -55,7 +55,7 @@ func limitOf(s history.Settings, r *Recovery, client string) (limit time.Duratio
 	if s.MaxPause <= 0 || !is && !r.Beside {
 		return 0, false
 	}
-	majority := r.Fault.Class == MembersChange || len(r.Fault.Nodes) > (len(s.Nodes)-1)/2 && !oneByOne(r.Fault.Class)
+	majority := r.Fault.Class == MembersChange || r.Fault.Short || len(r.Fault.Nodes) > (len(s.Nodes)-1)/2 && !oneByOne(r.Fault.Class)
 	alone := strings.HasSuffix(client, "/one") || apart(client) || strings.HasPrefix(client, "amqp/") && silent(r.Fault.Class)
 	if r.Beside || majority || alone {
 		limit, healed = HealedLimit, true

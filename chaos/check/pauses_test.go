@@ -66,6 +66,19 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
+// A queue that lacks a member has no majority without another one: what counts is when clients go on after the healing.
+func TestPauseOfShortQueue(t *testing.T) {
+	for pause, broken := range map[time.Duration]bool{5900 * ms: false, 6100 * ms: true} {
+		events := pausing("grpc/all", "disk failed", []string{"n1"}, pause, 1)
+		for i := range events {
+			events[i].Short = events[i].Kind == history.Fault
+		}
+		if g := goesOn(read(events)); g.Checked != 1 || (len(g.Broken) > 0) != broken {
+			t.Errorf("%v: %+v", pause, g)
+		}
+	}
+}
+
 // Faults that overlap cannot be distinguished: what counts is when clients go on after the last was
 // healed.
 func TestOverlappingFaults(t *testing.T) {

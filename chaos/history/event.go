@@ -121,6 +121,7 @@ type Event struct {
 
 	Fault    int                `json:"fault,omitempty"` // pairs Fault, Bit and Healed; from 1
 	Class    string             `json:"class,omitempty"` // Fault: what the limits of pauses are given for
+	Short    bool               `json:"short,omitempty"` // Fault: some queue was not seen with all its members before
 	Nodes    []string           `json:"nodes,omitempty"`
 	Node     string             `json:"node,omitempty"`
 	Index    uint64             `json:"index,omitempty"`

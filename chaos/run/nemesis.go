@@ -32,8 +32,9 @@ type nemesis struct {
 	supervised *supervisor
 	open       []open // whose healing has not begun, in the order in which they end
 
-	healing int // how many are being healed now
-	lasting int // how many of these are not Last
+	healing int  // how many are being healed now
+	lasting int  // how many of these are not Last
+	short   bool // some queue has a member too few since before the next fault
 	healed  chan healed
 	failed  error // of those that were healed
 }
@@ -101,7 +102,7 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 	n.number++
 	note := fmt.Sprintf("%s of %s", s.Kind, s.Role)
 	n.cfg.Log("%s: %v for %v", note, nodes, s.For.Round(time.Millisecond))
-	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Class: kind.Class})
+	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Class: kind.Class, Short: n.short})
 	n.supervised.hold(nodes, 1)
 	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, VHost: n.cfg.VHost, Log: n.cfg.Log}
 	f, err := kind.Put(ctx, scene, fault.Choice{Nodes: nodes, For: s.For, Pick: s.Pick})
@@ -285,7 +286,7 @@ func (n *nemesis) led(ctx context.Context) error {
 		return err
 	}
 	n.cfg.History.Add(history.Event{Kind: history.Led})
-	n.whole(ctx, queues)
+	n.short = !n.whole(ctx, queues)
 	return nil
 }
 
@@ -293,19 +294,23 @@ func (n *nemesis) led(ctx context.Context) error {
 // fault.
 const askedAtOnce = 8
 
+// defaultMembers is how many members queues have that ask for no number.
+const defaultMembers = 3
+
 // wholeTimeout bounds the wait for queues to have all their members again.
 const wholeTimeout = 20 * time.Second
 
 // whole waits until each queue has been seen with all its members: one that is built anew does not vote,
-// and a fault beside that is more than a queue of three bears. It gives up in silence, because a
-// workload may change members all the time.
-func (n *nemesis) whole(ctx context.Context, queues []string) {
+// and a fault beside that is more than a queue of three bears. It gives up without an error, because a
+// workload may change members all the time, and says whether it saw them all.
+func (n *nemesis) whole(ctx context.Context, queues []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	_ = each.Of(queues, askedAtOnce, func(queue string) error {
+	members := min(defaultMembers, len(n.cfg.Cluster.Nodes()))
+	return nil == each.Of(queues, askedAtOnce, func(queue string) error {
 		for {
 			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
-			if client.ClassOf(err) == client.NotFound || err == nil && len(q.Online) == len(q.Members) {
+			if client.ClassOf(err) == client.NotFound || err == nil && len(q.Online) == len(q.Members) && len(q.Members) >= members {
 				return nil
 			}
 			if err := wait.For(ctx, 50*time.Millisecond); err != nil {
