@@ -16,7 +16,7 @@ func TestGuard(t *testing.T) {
 	}{
 		{"the same", []Row{{Name: "a", Value: 10, Unit: allocs}, {Name: "b", Value: 2, Unit: calls}}, nil},
 		{"less", []Row{{Name: "a", Value: 1, Unit: allocs}, {Name: "b", Value: 1, Unit: calls}}, nil},
-		{"within its room", []Row{{Name: "a", Value: 12.9, Unit: allocs}, {Name: "b", Value: 2.9, Unit: calls}}, nil},
+		{"within its room", []Row{{Name: "a", Value: 12.9, Unit: allocs}, {Name: "b", Value: 2.7, Unit: calls}}, nil},
 		{"more", []Row{{Name: "a", Value: 13.1, Unit: allocs}, {Name: "b", Value: 3.1, Unit: calls}}, []string{"a: 13.1 allocs/message, 1.31 × the 10.0", "b: 3.10 calls/message, 1.55 ×"}},
 		{"new", []Row{{Name: "a", Value: 10, Unit: allocs}, {Name: "b", Value: 2, Unit: calls}, {Name: "c", Value: 1, Unit: calls}}, []string{`no value of "c"`}},
 		{"absent", []Row{{Name: "a", Value: 10, Unit: allocs}}, []string{`"b" was not measured`}},
