@@ -197,6 +197,8 @@ func (p *publishing) answered() {
 // rejectionCause derives the cause from the error of a queue that did not take a message.
 func rejectionCause(err error) RejectionCause {
 	switch {
+	case errors.Is(err, traffic.ErrDrainDeleting):
+		return CauseUnavailable
 	case errors.Is(err, traffic.ErrRefused):
 		return CauseMaxLen
 	case errors.Is(err, traffic.ErrUnknownOutcome):

@@ -363,8 +363,8 @@ func TestDecodeNamesTheFault(t *testing.T) {
 		b    string
 		want string
 	}{
-		{"\x07\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 7, this build reads version 6"},
-		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 6"},
+		{"\x08\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 8, this build reads version 7"},
+		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 7"},
 		{"\x02\x09\x02n1", "version at byte 0: form 2 of a command that has form 1"},
 		{"\x01\x1c", "version 1 is never raised to"},
 		{"\x01\x63", "unknown command 99"},

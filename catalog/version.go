@@ -27,9 +27,12 @@ const (
 	VersionDeclarers Version = 5
 	// VersionBackups introduced messages with a past, which a restore stores in queues.
 	VersionBackups Version = 6
+	// VersionSealed introduced queues that refuse what comes once they are emptied for their deletion
+	//
+	VersionSealed Version = 7
 
 	// NewestVersion is the newest version that this build can read.
-	NewestVersion = VersionBackups
+	NewestVersion = VersionSealed
 )
 
 // ErrNewer reports bytes of a version that this build cannot read: they are intact, and a newer

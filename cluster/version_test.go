@@ -247,6 +247,13 @@ func TestMalformedQueueCommand(t *testing.T) {
 	}
 }
 
+// The newest rules of queues come with a version of the catalog.
+func TestVersionOfRules(t *testing.T) {
+	if quorumq.NewestRules != quorumq.Rules(catalog.VersionSealed) || quorumq.RulesOf(uint8(catalog.NewestVersion)) != quorumq.NewestRules {
+		t.Errorf("rules %d come with version %d, want %d", quorumq.NewestRules, quorumq.RulesOf(uint8(catalog.NewestVersion)), catalog.VersionSealed)
+	}
+}
+
 // The version of stored commands that a message with a past needs is the one that the catalog names.
 func TestVersionOfPast(t *testing.T) {
 	b := quorumq.AppendCommand(nil, &quorumq.Enqueue{

@@ -246,7 +246,8 @@ type RetryDelayed struct{ Limit uint64 }
 // with reason queue_deleted, in delivery order, and at most ExpireSlice messages in an entry.
 // Unless dead-lettering is off, the discarded messages wait in the backlog, whatever the strategy,
 // because the queue must not be deleted before they have arrived. When the queue is empty,
-// Effects.Unused asks for its deletion. A repeat has no effect.
+// Effects.Unused asks for its deletion, and with RulesSeventh it refuses all that still comes. A
+// repeat has no effect.
 type DrainDelete struct{}
 
 // Renew counts as a use of the queue, like a declare of it (QX-2).

@@ -141,7 +141,7 @@ func (c *Config) Validate() error {
 	if c.OnSwitch > SwitchDrop {
 		errs = append(errs, fmt.Errorf("quorumq: OnSwitch is %d, must be one of the ways", c.OnSwitch))
 	}
-	if c.Rules != RulesFirst && c.Rules != RulesThird {
+	if c.Rules != RulesOf(uint8(c.Rules)) {
 		errs = append(errs, fmt.Errorf("quorumq: Rules is %d, must be one of the Rules", c.Rules))
 	}
 	errs = append(errs, c.Retry.validate())

@@ -54,8 +54,13 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 	r := &d.r
 	r.b, r.err = b, nil
 	v := r.byte()
-	if r.err == nil && v != commandVersion && v != byte(RulesThird) && v != versionPast {
-		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d, %d and %d", ErrNewer, v, commandVersion, RulesThird, versionPast)
+	switch v {
+	case commandVersion, byte(RulesThird), versionPast, byte(RulesSeventh):
+	default:
+		if r.err == nil {
+			return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d, %d, %d and %d",
+				ErrNewer, v, commandVersion, RulesThird, versionPast, RulesSeventh)
+		}
 	}
 	k := kind(r.byte())
 	c := d.fields(k, v)

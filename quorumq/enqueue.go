@@ -58,6 +58,9 @@ func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
 	switch {
 	case nm.Size == VoidSize: // PUB-5
 		q.effects.release(body)
+	case q.sealed():
+		q.stats.refused++
+		q.effects.release(body)
 	case u.refused, !u.joined && q.refuses(1, uint64(nm.Size)):
 		q.refuse(body, nm)
 	default:

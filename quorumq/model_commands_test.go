@@ -34,6 +34,7 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 				q.reply.Refused = append(q.reply.Refused, seq)
 			}
 			continue
+		case nm.Size != VoidSize && q.sealed():
 		case unit.joined && !unit.refused:
 			n.next++
 			q.store(q.message(bodiesOf(m, c)[i], nm), nm.At, nm.Ms)
@@ -107,6 +108,11 @@ func (q *model) store(m *mMessage, at Time, ms int64) {
 	q.granted = false
 }
 
+// sealed reports whether nothing more may come.
+func (q *model) sealed() bool {
+	return q.drainDeleted && q.c.Rules >= RulesSeventh && len(q.live()) == 0
+}
+
 // move takes the messages at the places of the command.
 func (q *model) move(c *Move) {
 	to := c.To
@@ -151,7 +157,7 @@ func (q *model) transfer(m Meta, c *Transfer) {
 	for i, l := range c.DeadLetters {
 		switch {
 		case l.Seq <= s.settled || s.stored[l.Seq]:
-		case q.refuses() && q.over(1, int64(l.Size)):
+		case q.sealed(), q.refuses() && q.over(1, int64(l.Size)):
 			q.reply.Refused = append(q.reply.Refused, l.Seq)
 		default:
 			s.stored[l.Seq] = true

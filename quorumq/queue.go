@@ -75,6 +75,12 @@ func (q *Queue) length() length {
 	return l
 }
 
+// sealed reports whether the queue takes nothing more: it was emptied for its deletion, which may be committed at any
+// time, and with it goes whatever the queue holds. A queue that is sealed stays so.
+func (q *Queue) sealed() bool {
+	return q.drainDeleting && q.config.Rules >= RulesSeventh && q.len() == 0
+}
+
 // refuses reports whether this many more would exceed a limit, and must be refused for that
 // (LEN-4).
 func (q *Queue) refuses(messages, bytes uint64) bool {

@@ -248,7 +248,7 @@ func (g *generator) config() Config {
 		Retry:                 g.retry(),
 		BacklogLimit:          pick(0, 1, 5),
 		OnSwitch:              OnSwitch(g.IntN(3)),
-		Rules:                 RulesThird * Rules(g.IntN(2)),
+		Rules:                 []Rules{RulesFirst, RulesThird, RulesSeventh}[g.IntN(3)],
 	}
 }
 

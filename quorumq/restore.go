@@ -20,7 +20,7 @@ func Restore(b []byte) (*Queue, error) {
 	}
 	uid := id.QueueUID(r.u())
 	q := New(uid, r.config())
-	r.check((q.config.Rules == RulesFirst) == (r.version <= snapshotFirstRules), errVersion)
+	r.check(snapshotOf(q.config.Rules) == max(r.version, snapshotFirstRules), errVersion)
 	q.now, q.timer = Time(r.i()), Time(r.i())
 	q.idle.used = q.now
 	if r.knowsUse() {

@@ -12,14 +12,19 @@ const (
 	// message to a waiting consumer before limits apply (LEN-9), and let a leader report the
 	// deliveries of a lost consumer that were never sent (DEL-8).
 	RulesThird Rules = 3
+	// RulesSeventh let a queue that was emptied for its deletion refuse what still comes.
+	RulesSeventh Rules = 7
 
 	// NewestRules are the newest that this build knows.
-	NewestRules = RulesThird
+	NewestRules = RulesSeventh
 )
 
 // RulesOf returns the rules of a finalised machine version.
 func RulesOf(version uint8) Rules {
-	if version >= uint8(RulesThird) {
+	switch {
+	case version >= uint8(RulesSeventh):
+		return RulesSeventh
+	case version >= uint8(RulesThird):
 		return RulesThird
 	}
 	return RulesFirst

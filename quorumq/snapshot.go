@@ -3,11 +3,7 @@ package quorumq
 // putRest appends everything that is not shared with a frozen state: all but
 // messages.
 func (q *Queue) putRest(b []byte) []byte {
-	if q.config.Rules == RulesFirst {
-		b = append(b, snapshotFirstRules)
-	} else {
-		b = append(b, snapshotVersion)
-	}
+	b = append(b, snapshotOf(q.config.Rules))
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
 	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.idle.used))

@@ -1,7 +1,7 @@
 package quorumq
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 9
+const snapshotVersion = 10
 
 // Older versions that can still be read.
 const (
@@ -12,7 +12,19 @@ const (
 	snapshotWithoutGets  = 6 // without counts of Gets, timeouts and failed returns
 	snapshotWithoutEnd   = 7 // without queues that are being emptied
 	snapshotFirstRules   = 8 // of a queue under RulesFirst; still written, so that older builds can read it
+	snapshotThirdRules   = 9 // the same under RulesThird
 )
+
+// snapshotOf returns the version of snapshots of a queue under these rules.
+func snapshotOf(r Rules) byte {
+	switch {
+	case r >= RulesSeventh:
+		return snapshotVersion
+	case r >= RulesThird:
+		return snapshotThirdRules
+	}
+	return snapshotFirstRules
+}
 
 // knowsUse reports whether a snapshot has times of use and ack deadlines.
 func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }

@@ -16,7 +16,7 @@ func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 			q.effects.release(body)
 		case l.Size == VoidSize:
 			q.effects.release(body)
-		case q.refuses(1, uint64(l.Size)):
+		case q.sealed(), q.refuses(1, uint64(l.Size)):
 			// LEN-6. They are not dead-lettered under reject-publish-dlx either, because each retry
 			// would make one more.
 			q.stats.refused++

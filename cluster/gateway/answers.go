@@ -123,11 +123,14 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	}
 }
 
-// refusal returns the error of a message that was not accepted: it was refused by a limit, or given
-// up (PUB-5).
+// refusal returns the error of a message that was not accepted: it was refused by a limit or by a
+// queue that goes, or given up (PUB-5).
 func (q *Queue) refusal(token publishToken, now time.Time) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)
+	}
+	if q.leaves != nil {
+		return fmt.Errorf("%w: %w", traffic.ErrRefused, q.leaves)
 	}
 	return fmt.Errorf("queue %s: %w", q.uid, traffic.ErrRefused)
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -215,6 +216,60 @@ func TestUnusedDrainDeletesBeforeItGoes(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// deletesAfter is a catalog in which something else comes before each deletion of a queue.
+type deletesAfter struct {
+	Catalog
+	first func()
+}
+
+func (c *deletesAfter) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
+	if _, deletes := cmd.(*catalog.DeleteQueue); deletes {
+		c.first()
+	}
+	return c.Catalog.Propose(ctx, cmd)
+}
+
+// what comes between the decision that a queue is empty and the end of its record would go with it, so it is
+// refused: a publish routed by an older view, and a dead letter of another queue.
+func TestEmptiedQueueTakesNothing(t *testing.T) {
+	t.Parallel()
+	late := &deletesAfter{}
+	h := newTestHost(t, func(c *Config) { late.Catalog, c.Catalog = c.Catalog, late })
+	dlx := message.Field{Name: "x-dead-letter-exchange", Value: message.String("nowhere")}
+	uid := h.declare("orders", dlx, message.Field{Name: "x-on-delete", Value: message.String("dead-letter")})
+	commands := []quorumq.Command{
+		&quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1, Messages: []quorumq.NewMessage{{Size: 1, TTLMs: quorumq.Unlimited}}},
+		&quorumq.Transfer{Source: 7, DeadLetters: []quorumq.DeadLetter{{Seq: 1, NewMessage: quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}}}},
+	}
+	replies := make(chan quorumq.Reply, len(commands))
+	late.first = sync.OnceFunc(func() {
+		for _, c := range commands {
+			done := make(chan struct{})
+			h.Submit(uid, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: [][]byte{{1}}}, func(r quorumq.Reply, err error) {
+				if err != nil {
+					t.Errorf("%T: %v", c, err)
+				}
+				replies <- r
+				close(done)
+			})
+			<-done
+		}
+	})
+	h.mustPropose(&catalog.DrainDeleteQueue{VHost: "/", Name: "orders", UID: uid})
+	h.turn(uid, h.Member(uid).heedRecord)
+	h.poll("the queue goes", func() error {
+		if _, ok := h.views.View().QueueByUID(uid); ok {
+			return errWaiting
+		}
+		return nil
+	})
+	for _, c := range commands {
+		if r := <-replies; r.Code != quorumq.CodeOK || r.Stored != 0 || len(r.Refused) != 1 {
+			t.Errorf("%T is answered with %+v, and the queue is deleted", c, r)
+		}
+	}
 }
 
 // A note counts only for the log from which it was made.

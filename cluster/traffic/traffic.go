@@ -43,8 +43,9 @@ var (
 	ErrNoSuchQueue = errors.New("cluster: no such queue")
 	// ErrDrainDeleting: the queue is being deleted and dead-letters its messages first.
 	ErrDrainDeleting = errors.New("cluster: queue is being deleted")
-	// ErrRefused: a length limit refused the message (LEN-4).
-	ErrRefused = errors.New("cluster: refused by the queue's length limit")
+	// ErrRefused: the queue refused the message, by a length limit (LEN-4), or with ErrDrainDeleting
+	// because it is empty and goes.
+	ErrRefused = errors.New("cluster: refused by the queue")
 	// ErrExclusive: another consumer has or bars exclusive access (CO-2).
 	ErrExclusive = errors.New("cluster: exclusive access")
 	// ErrSingleActive: Get of a queue with a single active consumer (DEL-5).

@@ -27,7 +27,7 @@ type old struct {
 func olds() map[string]old {
 	return map[string]old{
 		"1": {"d22c56838bb80cfa51e597da5823b3136f491bcc", 1, true, "format version 4, this build reads version 3"},
-		"5": {"b3a886cb640e62dcb1e86a553f2b9dcab1a040a3", 5, false, "reads version 5 of stored state"},
+		"6": {"421f17329f14259be108fe819a63981ab2c7a03a", 6, false, "reads version 6 of stored state"},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/run"
@@ -217,8 +218,8 @@ func (r *roll) run(ctx context.Context) {
 	}
 }
 
-// toAndFro rolls the nodes to the new build, back, forward again, and finalises. What the new version adds, messages
-// with a past, is refused before that, and taken after it.
+// toAndFro rolls the nodes to the new build, back, forward again, and finalises. Messages with a past, which the old
+// build may not know, are refused before that in this case, and taken after it in any.
 func (r *roll) toAndFro(ctx context.Context) error {
 	if err := r.all(ctx, r.new); err != nil {
 		return err
@@ -227,8 +228,10 @@ func (r *roll) toAndFro(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.restore(ctx, kept); client.ClassOf(err) != client.PreconditionFailed || !strings.Contains(err.Error(), "version 6") {
-		return fmt.Errorf("a restore before the version is finalised: %w", err)
+	if r.reads < uint32(catalog.VersionBackups) {
+		if err := r.restore(ctx, kept); client.ClassOf(err) != client.PreconditionFailed || !strings.Contains(err.Error(), "version 6") {
+			return fmt.Errorf("a restore before the version is finalised: %w", err)
+		}
 	}
 	for _, to := range []string{r.old, r.new} {
 		if err := r.all(ctx, to); err != nil {
