@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -77,13 +78,19 @@ func (h *History) Add(events ...Event) {
 // Events returns a copy.
 func (h *History) Events() []Event { return h.Since(0) }
 
-// Take returns all events, and forgets them as it goes, so that they are in memory once.
+// takenAtOnce is the number of blocks, of some three gigabytes, that Take copies before it gives back their memory.
+const takenAtOnce = 2048
+
+// Take returns all events, and forgets them as it goes: an hour's are in memory little more than once.
 func (h *History) Take() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([]Event, 0, h.count)
 	for i, b := range h.blocks {
 		out, h.blocks[i] = append(out, b...), nil
+		if i%takenAtOnce == takenAtOnce-1 {
+			debug.FreeOSMemory()
+		}
 	}
 	h.blocks, h.count = nil, 0
 	return out
