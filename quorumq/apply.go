@@ -87,6 +87,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyExtend(c)
 	case *DrainDelete:
 		q.applyDrainDelete()
+	case *Renumber:
+		q.backlog.renumber(q.now)
 	case *Renew:
 		q.idle.used = q.now
 	case *RetryDelayed:

@@ -163,6 +163,22 @@ func (b *backlog) moving() (n uint64) {
 	return n
 }
 
+const (
+	// lostNumbers is how many of its newest numbers a queue may have lost without a clock's help.
+	lostNumbers = 1 << 32
+	// numbersPerMs is how many numbers a queue uses in a millisecond at most, on average over its life.
+	numbersPerMs = 1 << 10
+	// lastTimedMs bounds the time that is made a number: numbers below 2^53 are exact in JSON.
+	lastTimedMs = 1 << 43
+)
+
+// renumber raises the next number above all that were ever used. If nothing of them is known any more, the time keeps
+// them apart; if the clock is wrong as well, more than enough of them are passed over.
+func (b *backlog) renumber(now Time) {
+	timed := Seq(min(now, lastTimedMs)) * numbersPerMs
+	b.next = max(b.next, min(b.next, 1<<62)+lostNumbers, timed)
+}
+
 // reset removes all messages; the numbers continue.
 func (b *backlog) reset() {
 	b.set.reset()

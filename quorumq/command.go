@@ -33,6 +33,7 @@ const (
 	kindRetryDelayed
 	kindTransact
 	kindDrainDelete
+	kindRenumber
 )
 
 // NewMessage has the properties of a message to be enqueued that the machine needs. Meta and the
@@ -250,6 +251,11 @@ type RetryDelayed struct{ Limit uint64 }
 // repeat has no effect.
 type DrainDelete struct{}
 
+// Renumber makes the numbers of the backlog go on above all that the queue may ever have used. It is for a recovery: the
+// log that the queue goes on with may lack dead letters that were sent, and their targets, which know the queue by its
+// UID, would drop what comes under the same numbers (DL-25). Only with RulesSeventh.
+type Renumber struct{}
+
 // Renew counts as a use of the queue, like a declare of it (QX-2).
 type Renew struct{}
 
@@ -276,6 +282,7 @@ func (*RetryDelayed) kind() kind  { return kindRetryDelayed }
 func (*Move) kind() kind          { return kindMove }
 func (*Transact) kind() kind      { return kindTransact }
 func (*DrainDelete) kind() kind   { return kindDrainDelete }
+func (*Renumber) kind() kind      { return kindRenumber }
 
 // Delay is when a message becomes ready: at a time, else after some milliseconds, else by the
 // queue's configuration. A time that has passed is ignored (DR-4).

@@ -33,6 +33,7 @@ type Decoder struct {
 	move          Move
 	transact      Transact
 	drainDelete   DrainDelete
+	renumber      Renumber
 
 	messages    []NewMessage
 	producers   []ProducerID
@@ -148,6 +149,8 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		return &d.transact
 	case kindDrainDelete:
 		return &d.drainDelete
+	case kindRenumber:
+		return &d.renumber
 	default:
 		r.fail(fmt.Errorf("%w: quorumq: kind %d is unknown", ErrNewer, k))
 		return nil

@@ -18,6 +18,8 @@ func versionOf(c Command) byte {
 		if hasPast(c.Messages) {
 			return versionPast
 		}
+	case *Renumber:
+		return byte(RulesSeventh)
 	}
 	return commandVersion
 }
@@ -109,7 +111,7 @@ func AppendCommand(b []byte, c Command) []byte {
 			b = putU(putText(b, c.Outputs[i].Exchange), uint64(c.Outputs[i].Size))
 		}
 		return b
-	default: // Expire, Purge, Renew, DrainDelete
+	default: // Expire, Purge, Renew, DrainDelete, Renumber
 		return b
 	}
 }

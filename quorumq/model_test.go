@@ -263,6 +263,8 @@ func (q *model) command(m Meta, c Command) {
 			q.closeSessions(false, func(SessionKey) bool { return true })
 			q.drainDeleted = true
 		}
+	case *Renumber:
+		q.seq = max(q.seq+lostNumbers, Seq(q.now)*numbersPerMs-1)
 	case *Renew:
 		q.used = q.now
 	case *RetryDelayed:

@@ -506,6 +506,9 @@ func (g *generator) rare(p int) Command {
 		if g.one(4) {
 			return &Renew{}
 		}
+		if g.one(8) {
+			return &Renumber{}
+		}
 		if g.one(2) {
 			return &RetryDelayed{Limit: uint64(g.IntN(4 * g.scale))}
 		}

@@ -204,6 +204,8 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &Renew{}
 	case "drain-delete":
 		return &DrainDelete{}
+	case "renumber":
+		return &Renumber{}
 	case "lead":
 		return &Lead{Node: "n1", Term: uint64(intArg(d, "term", 1))}
 	default:

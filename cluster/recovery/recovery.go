@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -201,12 +202,21 @@ func (r *Recovery) force(g *Group) error {
 		left = []id.NodeID{r.c.Node}
 	}
 	err := r.withQueue(uid, func(m *raftfsm.Resting) error {
-		return m.Force(g.term, left, time.Now().UnixMilli(), nil)
+		return m.Force(g.term, left, time.Now().UnixMilli(), r.renumbering())
 	})
 	if err == nil {
 		r.c.Logger.Info("queue recovered", "queue", uid.String(), "name", g.Name, "vhost", g.VHost, "lost", g.Lost, "voters", left, "empty", empty)
 	}
 	return err
+}
+
+// renumbering is what a recovered queue applies first: its log may lack dead letters that their targets remember. Before
+// the version that brought the command is finalised, a member that is left may not be able to read it.
+func (r *Recovery) renumbering() []raftfsm.Command {
+	if r.view.Version() < catalog.VersionSealed {
+		return nil
+	}
+	return []raftfsm.Command{{Header: quorumq.AppendCommand(nil, &quorumq.Renumber{})}}
 }
 
 // commands record in the catalog who is left.

@@ -75,7 +75,7 @@ func Table() []Package {
 		{Path: "tracing", Imports: []string{"message", "internal/lograte"}, ThirdParty: []string{"otel"}},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog", "internal/wait", "tracing"}},
-		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
+		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "quorumq", "raftfsm", "wal"}},
 		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase", "internal/wait"}},
 		{
 			Path: "cluster/gateway", Imports: []string{
