@@ -362,11 +362,18 @@ func (v *View) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// Forgotten reports whether a node was taken out of the cluster: its id comes back only with
-// another store, a fresh one.
-func (v *View) Forgotten(n id.NodeID) bool {
-	_, is := v.forgotten.get(n)
-	return is
+// Ended reports whether a node is over for good with the store that it had: it was taken out of the
+// cluster, or the store was given up. Its id comes back only with a fresh store, and only in epochs
+// above last. So what Ended has once reported stays true, whatever a newer view shows. It returns
+// false for nodes that were taken out before VersionStores: nobody knows their last epoch.
+func (v *View) Ended(n id.NodeID) (last id.Epoch, ended bool) {
+	if r, known := v.nodes.get(n); known {
+		return r.Epoch, r.Vacant
+	}
+	if gone, was := v.forgotten.get(n); was {
+		return gone.epoch, gone.epoch > 0
+	}
+	return 0, false
 }
 
 // Leaving goes over the nodes whose member of the catalog group must leave, with the index since

@@ -243,7 +243,8 @@ func TestRecoverComparesLogs(t *testing.T) {
 		t.Errorf("delivered %q", got)
 	}
 	r, _ := n.nodes["b"].View().QueueByUID(q)
-	if !slices.Equal(r.Members, []id.NodeID{"a", "b"}) || n.nodes["b"].View().NodeCount() != 2 || !n.nodes["b"].View().Forgotten("d") {
+	_, ended := n.nodes["b"].View().Ended("d")
+	if !slices.Equal(r.Members, []id.NodeID{"a", "b"}) || n.nodes["b"].View().NodeCount() != 2 || !ended {
 		t.Errorf("members %q, %d nodes", r.Members, n.nodes["b"].View().NodeCount())
 	}
 }

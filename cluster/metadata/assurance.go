@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -107,6 +108,26 @@ func (a *assurance) news() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.changed
+}
+
+// confirm returns when an attempt that began after the call has proven the view, or with the end of
+// ctx and the reason why none has.
+func (a *assurance) confirm(ctx context.Context) error {
+	asked := a.clock.Read()
+	for {
+		a.mu.Lock()
+		failing, ended := a.failing, a.ended
+		a.mu.Unlock()
+		if proven := a.proven.Load(); proven != nil && proven.Elapsed > asked.Elapsed {
+			return nil
+		}
+		wait.Wake(a.ask)
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: the catalog's leader has not confirmed the view: %w", cmp.Or(failing, ctx.Err()))
+		}
+	}
 }
 
 // await returns when the view is fresh, or why it is not. While attempts fail it does not wait:

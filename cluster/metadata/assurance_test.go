@@ -122,3 +122,47 @@ func TestAssuranceAgesWhileSuspended(t *testing.T) {
 		t.Errorf("age %v, fresh: %v at once after an attempt", age, a.fresh())
 	}
 }
+
+// who must not act on what others have changed waits for an attempt that began after the call,
+// however fresh the view is, and goes on waiting while attempts fail.
+func TestAssuranceConfirm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAssurance(time.Minute, nodeclock.Machine())
+		began := a.clock.Read()
+		a.attemptEnded(began, nil, able)
+		time.Sleep(time.Second)
+		got := make(chan error, 1)
+		waits := func(after string) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case err := <-got:
+				t.Fatalf("it is confirmed after %s: %v", after, err)
+			default:
+			}
+		}
+		go func() { got <- a.confirm(t.Context()) }()
+		waits("no attempt")
+		<-a.ask
+		a.attemptEnded(began, nil, able)
+		waits("an attempt that began before")
+		time.Sleep(time.Second)
+		failure := errors.New("no majority")
+		a.attemptEnded(a.clock.Read(), failure, able)
+		waits("a failure")
+		a.attemptEnded(a.clock.Read(), nil, func() bool { return false })
+		waits("an attempt of a node that is refused")
+		a.attemptEnded(a.clock.Read(), nil, able)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+
+		a.attemptEnded(a.clock.Read(), failure, able)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.confirm(ctx); !errors.Is(err, failure) {
+			t.Errorf("in the end: %v, want the reason", err)
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -125,6 +126,15 @@ func (g *Group) Fresh() bool { return g.assurance.fresh() }
 
 // AwaitFresh returns when Fresh, or soon with the reason why not.
 func (g *Group) AwaitFresh(ctx context.Context) error { return g.assurance.await(ctx) }
+
+// Confirm returns when this node's view shows all that the catalog had committed when Confirm was
+// called, so also all that any node's view showed then. It fails if that takes longer than
+// Config.CommandTimeout. Calls at the same time share an attempt.
+func (g *Group) Confirm(ctx context.Context) error {
+	ctx, cancel := wait.Within(ctx, g.cfg.Life, g.cfg.CommandTimeout)
+	defer cancel()
+	return g.assurance.confirm(ctx)
+}
 
 // ViewAge returns how old the view may be; false: it was not confirmed yet.
 func (g *Group) ViewAge() (time.Duration, bool) { return g.assurance.age() }

@@ -93,6 +93,11 @@ type Catalog interface {
 	// before that. A view from that index on shows everything that the catalog had committed when
 	// the node started.
 	Registered() uint64
+	// Serves reports whether this node's view was confirmed in this life.
+	Serves() bool
+	// Confirm returns when this node's view shows all that the catalog had committed when Confirm
+	// was called. It fails if that takes too long.
+	Confirm(ctx context.Context) error
 }
 
 // Above holds what uses a Host. It is made after the host, and the host notifies it of what

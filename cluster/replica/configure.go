@@ -23,10 +23,13 @@ func (q *Member) configure() {
 	if l.asked != nil && *l.asked == want {
 		return
 	}
-	asked := want
+	asked, have := want, q.config()
+	want.Rules = max(want.Rules, have.Rules) // a view may be behind
+	if have != want && !q.mayConfigure(l, have, want) {
+		q.configureLater(l)
+		return
+	}
 	l.asked = &asked
-	have := q.config()
-	want.Rules = max(want.Rules, have.Rules)                                          // a view may be behind
 	if cause := q.h.cfg.Policies.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
 		q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
 		l.degraded = cause
@@ -46,6 +49,31 @@ func (q *Member) configure() {
 			q.h.cfg.Logger.Warn("the dead letters of a queue's backlog were dropped: at-least-once ended, x-dead-letter-on-switch is drop",
 				"queue", q.uid.String(), "messages", r.Count)
 		}
+	})
+}
+
+// mayConfigure reports whether a leader may put in force what its view says: an old view could take
+// back what an earlier leader has put in force by a newer one, and with a limit that was lifted since,
+// messages would go. A queue that nobody has configured yet has nothing to take back, and its
+// declaration need not wait: configurations have had rules since RulesThird. But its view must have
+// been confirmed in this life, for the view of before may be of any age.
+func (q *Member) mayConfigure(l *Led, have, want quorumq.Config) bool {
+	untouched := have == quorumq.DefaultConfig() && want.Rules >= quorumq.RulesThird
+	return l.confirmed || untouched && q.h.cfg.Catalog.Serves()
+}
+
+// configureLater configures when the view is confirmed to show what the leaders before have acted on;
+// once in a term, because views do not go back. Only workers call it.
+func (q *Member) configureLater(l *Led) {
+	if l.asking {
+		return
+	}
+	l.asking = true
+	q.h.confirms.add(func() {
+		q.box.post(func() {
+			l.confirmed = true
+			q.configure()
+		})
 	})
 }
 

@@ -43,8 +43,12 @@ type testHost struct {
 	seen    seen
 	stop    func()
 
-	mu      sync.Mutex // guards the catalog
+	// serves is what Serves returns. It is set before start.
+	serves bool
+
+	mu      sync.Mutex // guards what follows
 	catalog *catalog.Catalog
+	behind  chan struct{} // closed when the view is shown that the catalog has; nil: it is
 }
 
 // noTraffic ignores what comes from other nodes.
@@ -107,7 +111,7 @@ func (s *seen) Purging(_ deadletter.Source, then func(uint64, func())) { then(0,
 // newTestHost starts a host in a new directory.
 func newTestHost(t testing.TB, edit func(*Config)) *testHost {
 	t.Helper()
-	h := &testHost{t: t, path: t.TempDir(), catalog: catalog.New()}
+	h := &testHost{t: t, path: t.TempDir(), catalog: catalog.New(), serves: true}
 	h.views = metadata.NewViews(h.catalog.View())
 	h.start(edit)
 	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:1", Epoch: h.cfg.Epoch})
@@ -180,15 +184,62 @@ func (h *testHost) Propose(_ context.Context, cmd catalog.Command) (catalog.Repl
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.catalog.Apply(h.catalog.View().Index()+1, time.Now().UnixMilli(), cmd)
-	h.views.Publish(h.catalog.View())
+	if h.behind == nil {
+		h.views.Publish(h.catalog.View())
+	}
 	if r.Err != nil {
 		return r, r.Err
 	}
 	return r, nil
 }
 
+// catalogView returns what the catalog has.
+func (h *testHost) catalogView() *catalog.View {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.catalog.View()
+}
+
 // Registered implements Catalog.
 func (h *testHost) Registered() uint64 { return 1 }
+
+// Serves implements Catalog.
+func (h *testHost) Serves() bool { return h.serves }
+
+// Confirm implements Catalog.
+func (h *testHost) Confirm(ctx context.Context) error {
+	h.mu.Lock()
+	behind := h.behind
+	h.mu.Unlock()
+	if behind == nil {
+		return nil
+	}
+	select {
+	case <-behind:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// restartBehind starts the host again, with an old view that stays until catchUp is called.
+func (h *testHost) restartBehind(old *catalog.View, serves bool) {
+	h.t.Helper()
+	h.stop()
+	h.mu.Lock()
+	h.views, h.behind, h.serves = metadata.NewViews(old), make(chan struct{}), serves
+	h.mu.Unlock()
+	h.start(nil)
+}
+
+// catchUp shows the view that the catalog has.
+func (h *testHost) catchUp() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.views.Publish(h.catalog.View())
+	close(h.behind)
+	h.behind = nil
+}
 
 func (h *testHost) mustPropose(cmd catalog.Command) catalog.Reply {
 	h.t.Helper()

@@ -21,6 +21,7 @@ type Host struct {
 	workers  *workers
 	timers   *timers
 	unused   *unused
+	confirms *confirming
 	peers    *peers
 	loops    sync.WaitGroup // of Start
 
@@ -87,11 +88,3 @@ func (h *Host) Mends() <-chan struct{} { return h.mends }
 // Changes gets a value when the members of a queue that this node leads may have to change; it is
 // of capacity 1.
 func (h *Host) Changes() <-chan struct{} { return h.changes }
-
-// over reports whether the catalog says that a node will never come back: it was forgotten, or its
-// store was given up. Then messages that its clients held need not wait for it (DC-1).
-func (h *Host) over(n id.NodeID) bool {
-	v := h.cfg.Views.View()
-	r, known := v.Node(n)
-	return v.Forgotten(n) || known && r.Vacant
-}

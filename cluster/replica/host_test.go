@@ -186,9 +186,9 @@ func TestUnusedDrainDeletesBeforeItGoes(t *testing.T) {
 	h.Member(uid).box.post(func() { close(held); <-free })
 	<-held
 	h.publish(uid, 1, "hello")
-	expires := quorumq.DefaultConfig()
-	expires.ExpiresMs, expires.DeadLetter = 1, quorumq.DeadLetterAtLeastOnce
-	h.do(uid, &quorumq.Configure{Config: expires})
+	h.policy("expires", 1)
+	r, _ := h.views.View().QueueByUID(uid)
+	h.do(uid, &quorumq.Configure{Config: h.queueConfig(h.views.View(), r)}) // its mailbox is held
 	h.poll("the record says that the queue is emptied", func() error {
 		if r, ok := h.views.View().QueueByUID(uid); ok && r.DrainDeleting == 0 {
 			return errWaiting

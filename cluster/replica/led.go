@@ -26,6 +26,9 @@ type Led struct {
 
 	// What follows belongs to the worker that runs the queue's mailbox.
 	asked *quorumq.Config // the newest configuration proposed
+	// confirmed: this node's view has shown what the leaders before have acted on; see confirming.
+	// asking: that is being asked for.
+	confirmed, asking bool
 	// degraded is why dead-lettering is weaker than requested, as last reported.
 	degraded string
 	emptied  bool                   // it is being emptied for its deletion

@@ -28,9 +28,12 @@ func (q *Member) checkNodes() {
 				p = presence{epoch: s.Epoch} // not seen in that epoch yet
 			}
 		}
-		over := q.h.over(n)
-		if over {
-			p = presence{epoch: p.epoch + 1, up: true} // a later epoch ends all sessions that it had
+		last, over := q.h.cfg.Views.View().Ended(n)
+		if over = over && p.epoch <= last; over {
+			// The next epoch ends all sessions that it had, and the messages that its clients held need
+			// not wait for it (DC-1). If the node has come back, which this view need not show, it has
+			// no lower epoch, so this does not shut it out.
+			p = presence{epoch: last + 1, up: true}
 		}
 		if l.reported[n] == p {
 			continue

@@ -23,12 +23,13 @@ func New(c Config) *Host {
 		cfg:    c,
 		bodies: raftfsm.NewBodyCache(c.BodyCacheBytes),
 		// Workers wait for disks when bodies are no longer in memory.
-		workers: startWorkers(4 * runtime.GOMAXPROCS(0)),
-		unused:  newUnused(),
-		peers:   newPeers(c.Node, c.Epoch),
-		woken:   make(chan struct{}, 1),
-		mends:   make(chan struct{}, 1),
-		changes: make(chan struct{}, 1),
+		workers:  startWorkers(4 * runtime.GOMAXPROCS(0)),
+		unused:   newUnused(),
+		confirms: newConfirming(),
+		peers:    newPeers(c.Node, c.Epoch),
+		woken:    make(chan struct{}, 1),
+		mends:    make(chan struct{}, 1),
+		changes:  make(chan struct{}, 1),
 
 		seen:     nothing,
 		loads:    newLoads(nothing),
@@ -56,6 +57,7 @@ func (h *Host) Start(above Above) {
 	h.loops.Go(func() { h.timers.run(done) })
 	h.loops.Go(func() { h.watcher.run(done) })
 	h.loops.Go(func() { h.unused.run(h.cfg.Life, h.deleteUnused) })
+	h.loops.Go(func() { h.confirms.run(h.cfg.Life, h.cfg.Catalog.Confirm) })
 	h.loops.Go(func() { h.followReach(done) })
 	h.loops.Go(func() { h.hibernate(done) })
 	h.loops.Go(func() { h.reconcile(done) })

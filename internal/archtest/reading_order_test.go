@@ -20,7 +20,7 @@ func backUp() map[string]int {
 	return map[string]int{
 		"broker/identity": 1,
 		"cluster/gateway": 13,
-		"cluster/replica": 22,
+		"cluster/replica": 21,
 	}
 }
 
