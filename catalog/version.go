@@ -28,7 +28,7 @@ const (
 	// VersionBackups introduced messages with a past, which a restore stores in queues.
 	VersionBackups Version = 6
 	// VersionSealed introduced queues that refuse what comes once they are emptied for their deletion
-	// and Renumber for queues that are recovered.
+	// Renumber for queues that are recovered, and ForgetSources.
 	VersionSealed Version = 7
 
 	// NewestVersion is the newest version that this build can read.

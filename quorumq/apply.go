@@ -89,6 +89,10 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyDrainDelete()
 	case *Renumber:
 		q.backlog.renumber(q.now)
+	case *ForgetSources:
+		for _, uid := range c.Sources {
+			delete(q.transfers, uid)
+		}
 	case *Renew:
 		q.idle.used = q.now
 	case *RetryDelayed:

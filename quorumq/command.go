@@ -34,6 +34,7 @@ const (
 	kindTransact
 	kindDrainDelete
 	kindRenumber
+	kindForgetSources
 )
 
 // NewMessage has the properties of a message to be enqueued that the machine needs. Meta and the
@@ -256,6 +257,10 @@ type DrainDelete struct{}
 // UID, would drop what comes under the same numbers (DL-25). Only with RulesSeventh.
 type Renumber struct{}
 
+// ForgetSources removes what the queue remembers of dead letters from queues that are deleted: these send nothing any
+// more, and their UIDs are never used again. Unknown ones are ignored. Only with RulesSeventh.
+type ForgetSources struct{ Sources []id.QueueUID }
+
 // Renew counts as a use of the queue, like a declare of it (QX-2).
 type Renew struct{}
 
@@ -283,6 +288,7 @@ func (*Move) kind() kind          { return kindMove }
 func (*Transact) kind() kind      { return kindTransact }
 func (*DrainDelete) kind() kind   { return kindDrainDelete }
 func (*Renumber) kind() kind      { return kindRenumber }
+func (*ForgetSources) kind() kind { return kindForgetSources }
 
 // Delay is when a message becomes ready: at a time, else after some milliseconds, else by the
 // queue's configuration. A time that has passed is ignored (DR-4).

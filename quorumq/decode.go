@@ -34,6 +34,7 @@ type Decoder struct {
 	transact      Transact
 	drainDelete   DrainDelete
 	renumber      Renumber
+	forgetSources ForgetSources
 
 	messages    []NewMessage
 	producers   []ProducerID
@@ -151,6 +152,12 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		return &d.drainDelete
 	case kindRenumber:
 		return &d.renumber
+	case kindForgetSources:
+		d.forgetSources.Sources = d.forgetSources.Sources[:0]
+		for range r.count(1) {
+			d.forgetSources.Sources = append(d.forgetSources.Sources, id.QueueUID(r.u()))
+		}
+		return &d.forgetSources
 	default:
 		r.fail(fmt.Errorf("%w: quorumq: kind %d is unknown", ErrNewer, k))
 		return nil

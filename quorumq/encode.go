@@ -18,7 +18,7 @@ func versionOf(c Command) byte {
 		if hasPast(c.Messages) {
 			return versionPast
 		}
-	case *Renumber:
+	case *Renumber, *ForgetSources:
 		return byte(RulesSeventh)
 	}
 	return commandVersion
@@ -109,6 +109,12 @@ func AppendCommand(b []byte, c Command) []byte {
 		b = putU(putMsgIDRanges(putConsumer(b, c.Consumer), c.Ranges), uint64(len(c.Outputs)))
 		for i := range c.Outputs {
 			b = putU(putText(b, c.Outputs[i].Exchange), uint64(c.Outputs[i].Size))
+		}
+		return b
+	case *ForgetSources:
+		b = putU(b, uint64(len(c.Sources)))
+		for _, uid := range c.Sources {
+			b = putU(b, uint64(uid))
 		}
 		return b
 	default: // Expire, Purge, Renew, DrainDelete, Renumber

@@ -263,6 +263,10 @@ func (q *model) command(m Meta, c Command) {
 			q.closeSessions(false, func(SessionKey) bool { return true })
 			q.drainDeleted = true
 		}
+	case *ForgetSources:
+		for _, uid := range c.Sources {
+			delete(q.sources, uid)
+		}
 	case *Renumber:
 		q.seq = max(q.seq+lostNumbers, Seq(q.now)*numbersPerMs-1)
 	case *Renew:

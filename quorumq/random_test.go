@@ -509,6 +509,9 @@ func (g *generator) rare(p int) Command {
 		if g.one(8) {
 			return &Renumber{}
 		}
+		if g.one(8) {
+			return &ForgetSources{Sources: []id.QueueUID{2000 + id.QueueUID(g.IntN(3))}}
+		}
 		if g.one(2) {
 			return &RetryDelayed{Limit: uint64(g.IntN(4 * g.scale))}
 		}

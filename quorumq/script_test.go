@@ -204,6 +204,14 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &Renew{}
 	case "drain-delete":
 		return &DrainDelete{}
+	case "forget-sources":
+		c := &ForgetSources{}
+		for _, r := range rangesArg[SeqRange, Seq](d) {
+			for uid := r.First; uid <= r.Last; uid++ {
+				c.Sources = append(c.Sources, id.QueueUID(uid))
+			}
+		}
+		return c
 	case "renumber":
 		return &Renumber{}
 	case "lead":

@@ -2,7 +2,10 @@ package quorumq
 
 import (
 	"iter"
+	"maps"
 	"slices"
+
+	"github.com/quorate/quorate/id"
 )
 
 // HeldBytes returns the bytes of all messages in the queue, in any state.
@@ -165,6 +168,9 @@ func (q *Queue) Active() (ConsumerKey, bool) {
 	}
 	return q.subs.single.active.key, true
 }
+
+// Sources yields the queues of whose dead letters this queue remembers something (DL-25), in no particular order.
+func (q *Queue) Sources() iter.Seq[id.QueueUID] { return maps.Keys(q.transfers) }
 
 // DrainDeleting reports whether the queue is being emptied for its deletion.
 func (q *Queue) DrainDeleting() bool { return q.drainDeleting }

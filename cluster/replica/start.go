@@ -60,6 +60,7 @@ func (h *Host) Start(above Above) {
 	h.loops.Go(func() { h.confirms.run(h.cfg.Life, h.cfg.Catalog.Confirm) })
 	h.loops.Go(func() { h.followReach(done) })
 	h.loops.Go(func() { h.hibernate(done) })
+	h.loops.Go(func() { h.forget(done) })
 	h.loops.Go(func() { h.reconcile(done) })
 }
 
