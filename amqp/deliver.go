@@ -215,12 +215,13 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 }
 
-// retire keeps a cancelled consumer while it has unsettled deliveries (CO-3).
+// retire keeps a cancelled consumer while it has deliveries that are unsettled (CO-3), or that a commit may still
+// settle: once the consumer has finished, its queue takes no decision of it.
 func (ch *channel) retire(x *consumer) {
 	c := ch.c
 	c.mu.Lock()
 	x.endLocked()
-	held := ch.unsettled.holds(x)
+	held := ch.unsettled.holds(x) || ch.tx.holds(x)
 	c.mu.Unlock()
 	if !held {
 		x.c.Finish(c.ctx)

@@ -80,6 +80,13 @@ func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle)
 	return nil
 }
 
+// holds reports whether the transaction, nil for none, has settled a delivery of the consumer without a commit.
+func (t *transaction) holds(x *consumer) bool {
+	return t != nil && slices.ContainsFunc(t.settles, func(s txSettle) bool {
+		return slices.ContainsFunc(s.taken, func(o open) bool { return o.x == x })
+	})
+}
+
 // transact runs the methods of class tx.
 func (ch *channel) transact(m wire.Method) error {
 	if _, selects := m.(*wire.TxSelect); selects {

@@ -1,0 +1,45 @@
+package amqp_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// A delivery that a transaction settles stays settled if its consumer is cancelled before the commit. A rollback
+// instead makes it unsettled again.
+func TestCancelBeforeCommit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	transactional(p, "in", "out")
+	other.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](other)
+	other.publish("", "in", false, message.Message{Body: []byte("input")})
+	want[*wire.BasicAck](other)
+	p.subscribe("in", "c", 0)
+	tag, _ := p.delivery("c")
+	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	p.send(1, &wire.BasicCancel{ConsumerTag: "c"})
+	want[*wire.BasicCancelOK](p)
+	p.send(1, &wire.TxRollback{})
+	want[*wire.TxRollbackOK](p)
+	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	p.publish("", "out", false, message.Message{Body: []byte("output")})
+	p.send(1, &wire.TxCommit{})
+	want[*wire.TxCommitOK](p)
+	p.send(1, &wire.ChannelClose{ReplyCode: 200})
+	want[*wire.ChannelCloseOK](p)
+	if left := other.drain("in"); len(left) > 0 {
+		t.Errorf("the commit acknowledged what is back: %q", left)
+	}
+	if have := other.drain("out"); !slices.Equal(have, []string{"output"}) {
+		t.Errorf("%q", have)
+	}
+}
