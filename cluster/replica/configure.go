@@ -23,6 +23,7 @@ func (q *Member) configure() {
 	if l.asked != nil && *l.asked == want {
 		return
 	}
+	pending := l.configuring.Load() > 0 // asked first: what is answered by now is in force
 	asked, have := want, q.config()
 	want.Rules = max(want.Rules, have.Rules) // a view may be behind
 	if have != want && !q.mayConfigure(l, have, want) {
@@ -34,12 +35,14 @@ func (q *Member) configure() {
 		q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
 		l.degraded = cause
 	}
-	if have == want {
+	if have == want && !pending {
 		l.configured.Store(true)
 		return
 	}
 	configure := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Configure{Config: want})}
+	l.configuring.Add(1)
 	q.submit(configure, func(r quorumq.Reply, err error) {
+		l.configuring.Add(-1)
 		if err != nil {
 			q.again(func() { l.asked = nil; q.configure() })
 			return

@@ -23,6 +23,8 @@ type Led struct {
 
 	ceased     atomic.Bool
 	configured atomic.Bool // a configuration is in force in this term
+	// configuring counts the configurations that were proposed and are not answered.
+	configuring atomic.Int32
 
 	// What follows belongs to the worker that runs the queue's mailbox.
 	asked *quorumq.Config // the newest configuration proposed

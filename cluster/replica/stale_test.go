@@ -147,6 +147,35 @@ func TestConfiguresWhenConfirmed(t *testing.T) {
 	})
 }
 
+// Settings that go back to what they were, while a change of them is on its way to the log, end as the
+// view has them.
+func TestSettingsThatGoBack(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.policy("max-length", 5)
+	h.poll("the policy is in force", func() error {
+		if c, _ := h.shape(uid); c.MaxLength != 5 {
+			return errWaiting
+		}
+		return nil
+	})
+	m := h.Member(uid)
+	h.turn(uid, func() {
+		h.policy("max-length", 7)
+		m.configure()
+		h.policy("max-length", 5)
+		m.configure() // the other one is not applied yet
+	})
+	h.do(uid, &quorumq.Renew{})
+	h.poll("the view is in force", func() error {
+		if c, _ := h.shape(uid); c.MaxLength != 5 {
+			return fmt.Errorf("max-length %d", c.MaxLength)
+		}
+		return nil
+	})
+}
+
 // DC-1: a node that was forgotten, and has come back since with another store, is not taken for the
 // one that never comes back, even if this node's view does not show its return yet.
 func TestReturnedNodeSpeaks(t *testing.T) {
