@@ -61,7 +61,12 @@ type Result struct {
 	Kind       ResultKind
 	Queues     int         // how many have stored it
 	Rejections []Rejection // with Rejected
-	Err        error       // with Invalid: a *failure.Error
+	// NotTaken, with Rejected: a queue's window did not take the message of a producer, or this node could not route it,
+	// and its number is not used up. Publish has called done before it returned. The caller publishes nothing later of
+	// the producer before it has published this message again: a queue takes all numbers below the newest one that it
+	// has seen for decided, and would confirm the message without storing it (PUB-6).
+	NotTaken bool
+	Err      error // with Invalid: a *failure.Error
 }
 
 // RejectionCause says why a queue did not take a message.

@@ -46,7 +46,7 @@ func (b *Broker) newPublishing() *publishing {
 
 // Publish checks, routes and stores one message (PUB-1, PUB-2). It calls done exactly once, from any goroutine,
 // possibly before it returns; done must not block. While the window of a queue is full, Publish waits, but no longer
-// than ctx. Messages of one caller reach each queue in the order of the calls (PUB-6).
+// than ctx. Messages of one caller reach each queue in the order of the calls (PUB-6); see Result.NotTaken.
 func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p := b.newPublishing()
 	p.done, p.token = done, m.Token
@@ -100,16 +100,24 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 			}
 		}
 		if err != nil {
-			answered(notTaken(err, m))
+			answered(p.notTaken(uid, err, m))
 		}
 	}
 }
 
 // notTaken returns what is certain about a message that a queue's window did not take. A named producer may have
-// published it before, through another node, so only the queue itself can say that it is not stored (PUB-6).
-func notTaken(err error, m *Publish) error {
+// published it before, through another node, so only the queue itself can say that it is not stored (PUB-6). The
+// publish ends at once, since its caller must know before the next one; the answers of other queues change nothing.
+// The target is still to be answered, so that no other goroutine ends the publish meanwhile.
+func (p *publishing) notTaken(uid id.QueueUID, err error, m *Publish) error {
 	if m.Producer == nil || errors.Is(err, traffic.ErrNoSuchQueue) {
 		return err
+	}
+	if done := p.done; done != nil {
+		p.done = nil
+		done(Result{Token: p.token, Kind: Rejected, NotTaken: true, Rejections: []Rejection{
+			{Queue: p.b.queueName(uid), Cause: CauseUnknown, Reason: err.Error()},
+		}})
 	}
 	return fmt.Errorf("%w: %w", traffic.ErrUnknownOutcome, err)
 }
@@ -150,7 +158,7 @@ func (p *publishing) refuse(why *failure.Error, named bool) {
 	}
 	p.b.clients.Counters.Rejected.Add(1)
 	p.b.clients.Counters.Undecidable.Add(1)
-	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: cause, Reason: why.Reason}}})
+	p.finish(Result{Kind: Rejected, NotTaken: named, Rejections: []Rejection{{Cause: cause, Reason: why.Reason}}})
 }
 
 // unroutable ends a publish that was routed to no queue (PUB-3).
@@ -211,7 +219,7 @@ func rejectionCause(err error) RejectionCause {
 	return CauseUnavailable
 }
 
-// finish reports the result. It releases p first; done may publish again and reuse it.
+// finish reports the result, unless notTaken has. It releases p first; done may publish again and reuse it.
 func (p *publishing) finish(r Result) {
 	done := p.done
 	r.Token = p.token
@@ -219,7 +227,9 @@ func (p *publishing) finish(r Result) {
 		traceResult(p.span, &r)
 	}
 	p.release()
-	done(r)
+	if done != nil {
+		done(r)
+	}
 }
 
 // release makes p available for another publish.

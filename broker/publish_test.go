@@ -229,7 +229,7 @@ func TestPublishUnroutedOfProducer(t *testing.T) {
 		p := b.newPublishing()
 		p.done = func(r Result) { got = r }
 		p.refuse(&failure.Error{Class: failure.Unavailable, Reason: "its view is old"}, named)
-		if got.Kind != Rejected || len(got.Rejections) != 1 || got.Rejections[0].Cause != want || got.Rejections[0].Reason != "its view is old" {
+		if got.Kind != Rejected || got.NotTaken != named || len(got.Rejections) != 1 || got.Rejections[0].Cause != want || got.Rejections[0].Reason != "its view is old" {
 			t.Errorf("named %t: %+v, want cause %d", named, got, want)
 		}
 	}
@@ -260,8 +260,49 @@ func TestGivenUpOfProducer(t *testing.T) {
 		if r.Kind != row.kind || len(r.Rejections) > 0 && r.Rejections[0].Cause != row.cause || len(r.Rejections) == 0 && row.cause != 0 {
 			t.Errorf("named %t, %v: %+v, want kind %d and cause %d", row.named, row.refuse, r, row.kind, row.cause)
 		}
+		if want := row.named && row.kind == Rejected; r.NotTaken != want {
+			t.Errorf("named %t, %v: not taken %t, want %t", row.named, row.refuse, r.NotTaken, want)
+		}
 	}
 }
+
+// PUB-6: the caller knows that a producer's message was not taken by one of its queues before it can publish the next
+// one, although another queue has it and has not answered. That answer, when it comes, is not a second result.
+func TestNotTakenAtOnce(t *testing.T) {
+	var late func(error)
+	waiting := enqueuerFunc(func(done func(error)) error { late = done; return nil })
+	full := &answering{refuse: context.Canceled}
+	for _, order := range [][]string{{"has it", "full"}, {"full", "has it"}} {
+		b := testBroker(t, func(name string) enqueuer {
+			if name == "full" {
+				return full
+			}
+			return waiting
+		}, order...)
+		var got []Result
+		p := &Publish{VHost: "/", Exchange: "amq.fanout", Producer: &ProducerID{1}, ProducerSeq: 7, Token: 7}
+		b.Publish(t.Context(), p, func(r Result) { got = append(got, r) })
+		if len(got) != 1 || !got[0].NotTaken || got[0].Token != 7 || got[0].Rejections[0].Queue != "full" {
+			t.Fatalf("%q: results %+v", order, got)
+		}
+		late(nil)
+		if len(got) != 1 {
+			t.Errorf("%q: results %+v", order, got)
+		}
+		if r := publish(t, b, &Publish{VHost: "/", RoutingKey: "nix"}); r.Kind != Confirmed || r.NotTaken {
+			t.Errorf("%q: the next one %+v", order, r)
+		}
+	}
+}
+
+// enqueuerFunc stands for a queue, and does nothing but call the function.
+type enqueuerFunc func(done func(error)) error
+
+func (f enqueuerFunc) Enqueue(_ context.Context, _ quorumq.NewMessage, _ []byte, done func(error)) error {
+	return f(done)
+}
+
+func (f enqueuerFunc) EnqueueUnit(context.Context, []gateway.Part) error { return nil }
 
 // MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the queue gets.
 func TestPublishStored(t *testing.T) {

@@ -95,10 +95,11 @@ type publishStream struct {
 
 	mu       sync.Mutex
 	results  []broker.Result
-	inFlight int  // accepted and not yet in results
-	unsent   int  // accepted, and the result is not sent
-	ending   bool // no more messages are accepted
-	batches  bool // the caller reads results in batches
+	inFlight int   // accepted and not yet in results
+	unsent   int   // accepted, and the result is not sent
+	ending   bool  // no more messages are accepted
+	notTaken error // a producer's message was not taken, and nothing may overtake it
+	batches  bool  // the caller reads results in batches
 
 	// Owned by the reader.
 	sender   *broker.Sender
@@ -350,67 +351,4 @@ const retryNow = 50 * time.Millisecond
 
 func errStopping() error {
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
-}
-
-// result receives the result of one message. It may be called from any goroutine.
-func (p *publishStream) result(r broker.Result) {
-	p.mu.Lock()
-	p.inFlight--
-	p.results = append(p.results, r)
-	p.mu.Unlock()
-	wait.Wake(p.news)
-}
-
-// sent makes room for as many messages as results were sent.
-func (p *publishStream) sent(results int) {
-	p.mu.Lock()
-	p.unsent -= results
-	p.mu.Unlock()
-	wait.Wake(p.room)
-}
-
-// write sends results, batching those that have gathered. When the reader or the connection's life
-// has ended, it first waits until every accepted message has a result, unless the node is cut off;
-// the client resends what has none.
-func (p *publishStream) write() (end error) {
-	life, cut := lifeOf(p.stream.Context()), p.s.b.Serving.CutOff()
-	responses := responses{stream: p.stream}
-	var batch []broker.Result
-	ending := false
-	for {
-		p.mu.Lock()
-		batch, p.results = p.results, batch[:0]
-		waiting, batches := p.inFlight, p.batches
-		p.mu.Unlock()
-		if err := responses.send(batch, batches); err != nil {
-			return err
-		}
-		if len(batch) > 0 {
-			p.sent(len(batch))
-			clear(batch)
-			continue
-		}
-		if ending && waiting == 0 {
-			return end
-		}
-		over := life.Done()
-		if ending {
-			over = nil
-		}
-		select {
-		case <-p.news:
-		case err := <-p.read:
-			if !ending {
-				ending, end = true, err
-			}
-		case <-over:
-			p.takeNoMore()
-			ending, end = true, context.Cause(life)
-		case <-cut: // accepted messages may get no result for a long time
-			p.takeNoMore()
-			return p.s.b.Serving.ErrCutOff()
-		case <-p.stream.Context().Done():
-			return p.stream.Context().Err()
-		}
-	}
 }
