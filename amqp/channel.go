@@ -37,6 +37,7 @@ type channel struct {
 	inFlight  int  // publishes without a result
 	gone      bool // no more deliveries
 	timedOut  bool // the writer has sent channel.close
+	lost      bool // the writer has ended consumers that are still in consumers
 	seen      seen
 	delivered uint64
 	unsettled unsettled

@@ -34,6 +34,14 @@ type consumer struct {
 	ended     bool
 }
 
+// doneLocked lets a basic.cancel that waits continue: the client gets no more deliveries. The connection's mu is held.
+func (x *consumer) doneLocked() {
+	if x.cancelled != nil {
+		close(x.cancelled)
+		x.cancelled = nil
+	}
+}
+
 // wake notifies the writer that deliveries may be waiting. It may be called from any goroutine.
 func (x *consumer) wake() {
 	c := x.ch.c
@@ -49,15 +57,22 @@ func (x *consumer) wake() {
 	}
 }
 
+// loseLocked ends the consumer without its client's request. It reports whether the client has sent basic.cancel
+// meanwhile: then cancel-ok is the only notice. The connection's mu is held.
+func (x *consumer) loseLocked() (cancels bool) {
+	x.endLocked()
+	x.ch.lost = true
+	cancels = x.cancelled != nil
+	x.doneLocked()
+	return cancels
+}
+
 // finish ends the consumer and waits until its queue has learned that, but not beyond ctx.
 func (x *consumer) finish(ctx context.Context) {
 	c := x.ch.c
 	c.mu.Lock()
 	x.endLocked()
-	if x.cancelled != nil {
-		close(x.cancelled)
-		x.cancelled = nil
-	}
+	x.doneLocked()
 	c.mu.Unlock()
 	x.c.Finish(ctx)
 	c.s.counters.consumers.Add(-1)
@@ -76,6 +91,7 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	if tag == "" {
 		tag = madeUpTag()
 	}
+	ch.forgetEnded()
 	if ch.consumers[tag] != nil {
 		return refuse(wire.NotAllowed, m.ID(), "attempt to reuse consumer tag '%s'", tag)
 	}
@@ -182,14 +198,15 @@ func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consu
 // writer closes done once it has taken those. Deliveries that are unsettled stay with the client
 // (CO-3).
 func (ch *channel) cancel(m *wire.BasicCancel) error {
+	ch.forgetEnded()
 	x := ch.consumers[m.ConsumerTag]
-	if x == nil { // it was cancelled already, which is not a fault
+	if x == nil { // it has ended already, which is not a fault
 		return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 	}
 	if err := ch.c.awaitPublishes(ch.c.life, &ch.inFlight); err != nil {
 		return err
 	}
-	if err := x.c.Cancel(ch.c.ctx, false); err != nil && ch.c.ctx.Err() == nil {
+	if err := x.c.Cancel(ch.c.ctx, false); err != nil && ch.c.ctx.Err() == nil && !returned(err) {
 		return faultOf(err, m.ID())
 	}
 	done := make(chan struct{})
@@ -207,10 +224,7 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	case <-c.ctx.Done():
 		return c.ctx.Err()
 	}
-	delete(ch.consumers, m.ConsumerTag)
-	if x == ch.replies {
-		ch.replies = nil
-	}
+	ch.remove(x)
 	ch.retire(x)
 	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 }
@@ -220,8 +234,8 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 func (ch *channel) retire(x *consumer) {
 	c := ch.c
 	c.mu.Lock()
+	held := !x.ended && (ch.unsettled.holds(x) || ch.tx.holds(x)) // one that the server has ended holds nothing
 	x.endLocked()
-	held := ch.unsettled.holds(x) || ch.tx.holds(x)
 	c.mu.Unlock()
 	if !held {
 		x.c.Finish(c.ctx)
@@ -230,6 +244,36 @@ func (ch *channel) retire(x *consumer) {
 		return
 	}
 	c.s.counters.consumers.Add(-1)
+}
+
+// forgetEnded frees the tags of consumers that the server has ended. Their deliveries are back in the queue, or gone
+// with it.
+func (ch *channel) forgetEnded() {
+	c := ch.c
+	c.mu.Lock()
+	var ended []*consumer
+	if ch.lost {
+		for _, x := range ch.consumers {
+			if x.ended {
+				ended = append(ended, x)
+			}
+		}
+		ch.lost = false
+	}
+	c.mu.Unlock()
+	for _, x := range ended {
+		ch.remove(x)
+		x.c.Close()
+		c.s.counters.consumers.Add(-1)
+	}
+}
+
+// remove frees the tag of a consumer.
+func (ch *channel) remove(x *consumer) {
+	delete(ch.consumers, x.tag)
+	if x == ch.replies {
+		ch.replies = nil
+	}
 }
 
 // all goes over the channel's consumers, including cancelled ones that hold deliveries.

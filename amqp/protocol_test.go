@@ -321,6 +321,45 @@ func TestNotices(t *testing.T) {
 	if x := want[*wire.BasicCancel](p); x.ConsumerTag != "c" {
 		t.Errorf("%+v", x)
 	}
+	p.send(1, &wire.BasicCancel{ConsumerTag: "c"}) // sent before the notice came
+	want[*wire.BasicCancelOK](p)
+	other.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](other)
+	for range 2 { // under a tag that the server has freed
+		p.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
+		want[*wire.BasicConsumeOK](p)
+		other.send(1, &wire.QueueDelete{Queue: "q"})
+		want[*wire.QueueDeleteOK](other)
+		want[*wire.BasicCancel](p)
+		other.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+		want[*wire.QueueDeclareOK](other)
+	}
+}
+
+// A client cancels its consumer while another one deletes the queue: cancel-ok comes, and the channel stays.
+func TestCancelAndDelete(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	for range 20 {
+		other.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+		want[*wire.QueueDeclareOK](other)
+		p.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
+		want[*wire.BasicConsumeOK](p)
+		other.send(1, &wire.QueueDelete{Queue: "q"})
+		p.send(1, &wire.BasicCancel{ConsumerTag: "c"})
+		switch m := p.method().(type) {
+		case *wire.BasicCancel: // the server's notice was on its way
+			want[*wire.BasicCancelOK](p)
+		case *wire.BasicCancelOK:
+		default:
+			t.Fatalf("%s %+v", m.ID(), m)
+		}
+		want[*wire.QueueDeleteOK](other)
+	}
 }
 
 // A consumer that keeps a delivery for too long is cancelled for good, and another one gets the
@@ -342,6 +381,8 @@ func TestConsumerTimeout(t *testing.T) {
 	if x := want[*wire.BasicCancel](p); x.ConsumerTag != "slow" {
 		t.Errorf("%+v", x)
 	}
+	p.send(1, &wire.BasicCancel{ConsumerTag: "slow"}) // sent before the notice came
+	want[*wire.BasicCancelOK](p)
 	other.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
 	want[*wire.BasicConsumeOK](other)
 	if d := want[*wire.BasicDeliver](other); !d.Redelivered {

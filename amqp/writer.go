@@ -215,6 +215,7 @@ func (w *writer) deliveries(x *consumer) {
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		late := !ch.gone && !x.noAck
+		x.doneLocked()
 		c.mu.Unlock()
 		if late {
 			x.returnLate(batch)
@@ -228,11 +229,10 @@ func (w *writer) deliveries(x *consumer) {
 			ch.unsettled.add(open{tag: first + uint64(i), x: x, id: batch[i].ID}) // positive
 		}
 	}
-	if len(batch) == 0 && x.cancelled != nil && !owed {
-		close(x.cancelled)
-		x.cancelled = nil
+	if len(batch) == 0 && err == nil && !owed {
+		x.doneLocked()
 	}
-	again := (len(batch) > 0 || err != nil && x.cancelled != nil) && !x.woken
+	again := len(batch) > 0 && !x.woken
 	if again { // until nothing is left: that also completes a cancel
 		x.woken = true
 		c.wakened = append(c.wakened, x)
@@ -276,7 +276,9 @@ func (c *conn) consumerTimedOut(x *consumer) {
 	if x.ended || x.ch.gone {
 		return
 	}
-	x.endLocked()
+	if x.loseLocked() {
+		return
+	}
 	if c.client.cancelNotify {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 	} else {
@@ -308,10 +310,7 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	if x.ended {
 		return
 	}
-	x.endLocked()
-	if x.cancelled != nil {
-		close(x.cancelled)
-		x.cancelled = nil
+	if x.loseLocked() {
 		return
 	}
 	e, ok := errors.AsType[*failure.Error](err)
