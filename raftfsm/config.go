@@ -65,7 +65,11 @@ type Config[R, E any] struct {
 	Driven bool
 	// PushAfter is how long after the last entry of a burst the leader of a driven group sends the
 	// commit index to its followers, which apply the last entries that much later. 0: 30 ms.
-	PushAfter        time.Duration
+	PushAfter time.Duration
+	// PushAtOnce makes the leader of a driven group send the commit index as soon as an entry is
+	// applied and the calls before are answered, instead of after PushAfter. It is for groups that
+	// change rarely and whose followers are waited for.
+	PushAtOnce       bool
 	MaxBatchCommands int        // commands in one entry; 0: 256
 	MaxBatchBytes    int        // bytes of an entry; 0: 1 MiB
 	MaxInFlight      int        // entries proposed and not yet applied; 0: 8

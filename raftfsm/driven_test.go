@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,87 @@ func TestPushAfter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With Config.PushAtOnce the follower whose answer has committed an entry applies it without any wait, and the other one
+// soon after. A burst keeps nobody waiting, and behind it the leader comes to rest.
+func TestPushAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const soon = pushDelay / 2
+		all := newLogCluster(t, 3, func(c *Config[reply, string]) { c.Driven, c.PushAtOnce = true, true })
+		if err := all[0].group.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := leaderOf(t, all, nil)
+		time.Sleep(time.Minute)
+		applied := func(when string, least int) {
+			t.Helper()
+			synctest.Wait()
+			n, want := 0, l.group.Stats().AppliedIndex
+			for _, m := range all {
+				if m.group.Stats().AppliedIndex >= want {
+					n++
+				}
+			}
+			if n < least {
+				t.Errorf("%s: %d of %d members have applied entry %d, want %d", when, n, len(all), want, least)
+			}
+		}
+		for i := range 10 {
+			comes(t, "it", l.submit(fmt.Sprint(i)))
+			applied("at once", 2)
+			time.Sleep(soon)
+			applied("soon after", 3)
+		}
+		for i := range 20 {
+			comes(t, "it", l.submit(fmt.Sprint("burst ", i)))
+		}
+		time.Sleep(soon)
+		applied("after a burst", 3)
+		time.Sleep(time.Minute)
+		p := &l.group.pusher
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.armed {
+			t.Error("the leader does not come to rest")
+		}
+	})
+}
+
+// With Config.PushAtOnce an entry that is applied while the leader waits to ask a follower again is reported at once
+// too.
+func TestPushAtOnceBesideLateFollower(t *testing.T) {
+	t.Parallel()
+	var is atomic.Bool
+	late := map[raft.ServerID]*atomic.Bool{"n3": &is}
+	synctest.Test(t, func(t *testing.T) {
+		all := newLogCluster(t, 3, func(c *Config[reply, string]) {
+			c.Driven, c.PushAtOnce, c.PushAfter = true, true, time.Second
+			c.Transport = refusing{c.Transport.(*heartbeats), late}
+		})
+		if err := all[0].group.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := leaderOf(t, all, nil)
+		is.Store(true)
+		for i := range 3 {
+			comes(t, "it", l.submit(fmt.Sprint(i)))
+			synctest.Wait()
+			p := &l.group.pusher
+			p.mu.Lock()
+			armed := p.armed
+			p.mu.Unlock()
+			if !armed {
+				t.Error("the leader does not mean to ask the late follower again")
+			}
+			if have, want := all[1].group.Stats().AppliedIndex, l.group.Stats().AppliedIndex; have < want {
+				t.Errorf("entry %d: a follower has applied %d of %d", i, have, want)
+			}
+			time.Sleep(time.Minute) // the wait is long by now
+		}
+		is.Store(false)
+	})
 }
 
 // Raft does not repeat a failed call before its commit timer: the group makes it.
@@ -322,6 +404,20 @@ func (a absent) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesReques
 	return a.AppendEntries(to, raft.ServerAddress(to), req, resp)
 }
 
+// refusing is absent for single peers.
+type refusing struct {
+	*heartbeats
+
+	late map[raft.ServerID]*atomic.Bool
+}
+
+func (r refusing) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if is := r.late[to]; is != nil && is.Load() {
+		return refusal{}
+	}
+	return r.AppendEntries(to, raft.ServerAddress(to), req, resp)
+}
+
 // A leader goes on asking nodes that have no member yet, ever less often, and at once when
 // something happens.
 func TestDrivenAbsentFollower(t *testing.T) {
@@ -336,7 +432,7 @@ func TestDrivenAbsentFollower(t *testing.T) {
 	waits := func() bool {
 		leader.pusher.mu.Lock()
 		defer leader.pusher.mu.Unlock()
-		return leader.pusher.late != nil
+		return leader.pusher.armed && leader.pusher.due > pushMax
 	}
 	until(t, "it waits for long", waits)
 	is.Store(false)

@@ -17,6 +17,9 @@ const (
 	// commit, if Config.PushAfter does not say so. Raft's own commit timer would do it for every
 	// group, busy or not. Rounds that follow sooner do not count as ones without progress.
 	pushDelay = 30 * time.Millisecond
+	// pushRetry is half the first wait before a follower is asked again that had not stored an
+	// entry yet when Config.PushAtOnce had it notified.
+	pushRetry = 500 * time.Microsecond
 	// pushMax is the longest wait between attempts to bring a follower up.
 	pushMax = time.Second
 	// absentMax is that wait while no follower is behind but those whose node says that it
@@ -37,10 +40,12 @@ const (
 type pusher struct {
 	moved atomic.Int64 // when something was applied, nanoseconds since the guard's base
 
-	mu    sync.Mutex  // guards what follows
-	armed bool        // a round is due or runs
-	again bool        // something happened since the round began
-	late  *time.Timer // of a round that is further away than pushMax; nil: none is
+	mu     sync.Mutex    // guards what follows
+	armed  bool          // a round is due or runs
+	again  bool          // something happened since the round began
+	atOnce bool          // something was applied since the round began, and the next one does not wait
+	timer  *time.Timer   // begins the round that is due
+	due    time.Duration // after which it does so
 	// unanswered are followers that were notified and have not answered; true: no round waits for
 	// that any more.
 	unanswered map[id.NodeID]bool
@@ -55,7 +60,7 @@ type pusher struct {
 func (g *Group[R, E]) moved() {
 	if g.c.Driven {
 		g.pusher.moved.Store(int64(time.Since(g.store.base)))
-		g.pushSoon()
+		g.pushFor(g.c.PushAtOnce)
 	}
 }
 
@@ -64,15 +69,29 @@ func (g *Group[R, E]) moved() {
 func (g *Group[R, E]) Push() { g.pushSoon() }
 
 // pushSoon gathers what is to be said for PushAfter, so that a burst of entries leads to one round.
-func (g *Group[R, E]) pushSoon() {
+func (g *Group[R, E]) pushSoon() { g.pushFor(false) }
+
+// pushFor arranges a round for something that has happened: after PushAfter or, with atOnce, at once
+// or when the present round ends. It takes the place of one that is further away than pushMax or,
+// with atOnce, of any that has not begun.
+func (g *Group[R, E]) pushFor(atOnce bool) {
 	if !g.c.Driven || g.isStopping() || leaderTerm(g.raft.Load()) == 0 {
 		return
 	}
 	p := &g.pusher
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.again = true
-	if !p.armed || p.late != nil && p.late.Stop() {
+	p.again, p.atOnce = true, p.atOnce || atOnce
+	if !p.armed || (p.due > pushMax || atOnce && p.due > 0) && p.timer.Stop() {
+		g.pushNext()
+	}
+}
+
+// pushNext arranges the round for what has happened. The caller holds the pusher's lock.
+func (g *Group[R, E]) pushNext() {
+	if g.pusher.atOnce {
+		g.pushIn(0)
+	} else {
 		g.pushIn(g.c.PushAfter)
 	}
 }
@@ -80,11 +99,8 @@ func (g *Group[R, E]) pushSoon() {
 // pushIn is called with the pusher's lock held.
 func (g *Group[R, E]) pushIn(d time.Duration) {
 	p := &g.pusher
-	p.armed, p.late = true, nil
-	t := time.AfterFunc(d, func() { g.spawn(g.pushRound) })
-	if d > pushMax {
-		p.late = t
-	}
+	p.armed, p.due = true, d
+	p.timer = time.AfterFunc(d, func() { g.spawn(g.pushRound) })
 }
 
 // pushRound goes on while anything is left to be said.
@@ -93,11 +109,13 @@ func (g *Group[R, E]) pushRound() {
 	p := &g.pusher
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.again {
-		wait = g.c.PushAfter
-	}
-	if p.armed = wait > 0; p.armed {
+	switch {
+	case p.again:
+		g.pushNext()
+	case wait > 0:
 		g.pushIn(wait)
+	default:
+		p.armed, p.timer = false, nil
 	}
 }
 
@@ -105,8 +123,8 @@ func (g *Group[R, E]) pushRound() {
 func (g *Group[R, E]) push() time.Duration {
 	p, r := &g.pusher, g.raft.Load()
 	p.mu.Lock()
-	asked := p.again
-	p.again = false
+	asked, atOnce := p.again, p.atOnce
+	p.again, p.atOnce = false, false
 	p.mu.Unlock()
 	if leaderTerm(r) == 0 {
 		p.stuck, p.wait = 0, 0
@@ -117,7 +135,12 @@ func (g *Group[R, E]) push() time.Duration {
 	}
 	if last, commit := r.LastIndex(), r.CommitIndex(); last != p.last || commit != p.commit {
 		p.last, p.commit, p.stuck, p.wait = last, commit, 0, g.c.PushAfter
-		return p.wait // the burst goes on
+		if !atOnce {
+			return p.wait // the burst goes on
+		}
+	}
+	if atOnce {
+		p.wait = pushRetry
 	}
 	f, led := g.notifyFollowers(r)
 	switch {
@@ -140,7 +163,7 @@ func (g *Group[R, E]) push() time.Duration {
 	if f.committed && f.behind == 0 && f.absent > 0 && !g.proposer.underway() {
 		most = absentMax
 	}
-	p.wait = min(2*max(p.wait, g.c.PushAfter), most)
+	p.wait = min(2*max(p.wait, min(pushRetry, g.c.PushAfter)), most)
 	return p.wait
 }
 

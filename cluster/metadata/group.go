@@ -42,8 +42,8 @@ const (
 	catalogRetry = 50 * time.Millisecond
 	// catalogAttempt bounds one attempt.
 	catalogAttempt = 2 * time.Second
-	// catalogPush is how long after a change the other nodes are notified that it is committed.
-	// Who made it waits until they have it (EX-15).
+	// catalogPush is the first wait before other nodes are notified of anything but a change: that
+	// goes out at once, because who made it waits until they have it (EX-15).
 	catalogPush = 2 * time.Millisecond
 	// firstElection bounds the wait for a new group's first candidate to stand.
 	firstElection = 500 * time.Millisecond

@@ -54,10 +54,12 @@ func (g *Group) open() error {
 		Transport: cfg.Mux.Raft(id.CatalogGroup),
 		Logger:    cfg.Logger,
 		Driven:    true,
-		PushAfter: catalogPush,
-		Hangs:     cfg.Disk.Hangs,
-		Scarce:    cfg.Disk.Low,
-		Clock:     cfg.Clock.Moment,
+		// Who has made a change waits until the other nodes have it (EX-15).
+		PushAtOnce: true,
+		PushAfter:  catalogPush,
+		Hangs:      cfg.Disk.Hangs,
+		Scarce:     cfg.Disk.Low,
+		Clock:      cfg.Clock.Moment,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())
