@@ -80,6 +80,39 @@ func TestDrainedGetsNoMembers(t *testing.T) {
 	}
 }
 
+// A drain that is refused because too much runs on the node leaves the node as it was: it leads, takes leadership
+// over, and takes new work. One that is drained stays so.
+func TestDrainRefused(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	for i := range operation.DefaultMaxRunning {
+		_, err := a.operations.Start("test", fmt.Sprint(i), func(ctx context.Context, _ func(operation.Progress)) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, asked := range []*testNode{a, n.nodes["b"]} {
+		_, err := asked.unloader.StartDrain(testContext(t), "a", 0)
+		if err == nil || !strings.Contains(err.Error(), "operations run on node \"a\", which is the limit") {
+			t.Errorf("asked of %s: %v", asked.cfg.Node, err)
+		}
+		if a.unloader.Draining() || a.mux.Drains("a") {
+			t.Errorf("asked of %s: the node drains although that was refused", asked.cfg.Node)
+		}
+	}
+	if err := a.unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.unloader.StartDrain(testContext(t), "", 0); err == nil || !a.unloader.Draining() {
+		t.Errorf("a drained node: %v, it drains: %t", err, a.unloader.Draining())
+	}
+}
+
 // Nodes that drain together do not hand groups to each other: the one that stays gets
 // them all, and where none stays they give up instead of going round in circles.
 func TestDrainTogether(t *testing.T) {
@@ -145,13 +178,20 @@ func TestDrainedTakesNothing(t *testing.T) {
 			t.Errorf("a drained node was handed a group: %v", err)
 		}
 	}
+	for _, hand := range []func(context.Context, id.NodeID) error{
+		leader.host.Member(q).Group().TransferLeadership, n.catalogLeader().catalog.Raft().TransferLeadership,
+	} {
+		if err := hand(testContext(t), ""); err != nil {
+			t.Errorf("to any member, of which one is not drained: %v", err)
+		}
+	}
 	if led := drained.leadsGroups(); len(led) > 0 {
 		t.Errorf("the drained node leads %v", led)
 	}
 	if err := drained.unloader.Undrain(testContext(t), ""); err != nil {
 		t.Fatal(err)
 	}
-	poll(t, "b leads", func() error { return leader.host.Member(q).Group().TransferLeadership(testContext(t), "b") })
+	poll(t, "b leads", func() error { return n.leader(q).host.Member(q).Group().TransferLeadership(testContext(t), "b") })
 }
 
 // A node whose disk is low hands its leaders to a member that takes them, past one that is drained.

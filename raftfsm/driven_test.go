@@ -392,14 +392,15 @@ type absent struct {
 	is *atomic.Bool
 }
 
-type refusal struct{}
+// refusal is a peer's word that it did not do what it was asked for.
+type refusal struct{ why string }
 
-func (refusal) Error() string { return "no such member" }
-func (refusal) Refused() bool { return true }
+func (r refusal) Error() string { return r.why }
+func (refusal) Refused() bool   { return true }
 
 func (a absent) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if a.is.Load() {
-		return refusal{}
+		return refusal{"no such member"}
 	}
 	return a.AppendEntries(to, raft.ServerAddress(to), req, resp)
 }

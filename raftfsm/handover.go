@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -21,7 +22,11 @@ const (
 	handOverElection = time.Second
 )
 
-var errTransferring = errors.New("another transfer is under way")
+var (
+	errTransferring = errors.New("another transfer is under way")
+	// errNoTaker: whoever could take over is no voter any more, or has refused.
+	errNoTaker = errors.New("no other voter is left to ask")
+)
 
 // handOver is TransferLeadership of a driven group. Raft's own would refuse entries for
 // an election timeout if the target dies, which here is ten minutes.
@@ -46,12 +51,7 @@ func (g *Group[R, E]) handOver(ctx context.Context, r *raft.Raft, to id.NodeID) 
 		p.signal()
 	}()
 	term := leaderTerm(r)
-	target, err := g.caughtUp(ctx, r, term, to)
-	if err != nil {
-		return fault(err)
-	}
-	err = g.out.TimeoutNow(raft.ServerID(target), raft.ServerAddress(target),
-		&raft.TimeoutNowRequest{RPCHeader: g.header()}, &raft.TimeoutNowResponse{})
+	target, err := g.offer(ctx, r, term, to)
 	if err != nil {
 		return fault(err)
 	}
@@ -74,19 +74,45 @@ func (g *Group[R, E]) handOver(ctx context.Context, r *raft.Raft, to id.NodeID) 
 	}
 }
 
-// caughtUp waits until everything proposed is applied and the target, or any voter if it
-// is "", has the whole log.
-func (g *Group[R, E]) caughtUp(ctx context.Context, r *raft.Raft, term uint64, to id.NodeID) (id.NodeID, error) {
+// offer has the target stand for election once it has caught up, and returns it. If to is "" any voter will do, and
+// one whose node refuses, as one that drains does, is passed over.
+func (g *Group[R, E]) offer(ctx context.Context, r *raft.Raft, term uint64, to id.NodeID) (id.NodeID, error) {
 	ctx, cancel := context.WithTimeout(ctx, handOverCatchUp)
 	defer cancel()
+	var passed []id.NodeID
+	var refusals []error
+	for {
+		target, err := g.caughtUp(ctx, r, term, to, passed)
+		if err == nil {
+			err = g.out.TimeoutNow(raft.ServerID(target), raft.ServerAddress(target),
+				&raft.TimeoutNowRequest{RPCHeader: g.header()}, &raft.TimeoutNowResponse{})
+		}
+		if err == nil {
+			return target, nil
+		}
+		refusals = append(refusals, err)
+		if to != "" || !isRefusal(err) {
+			return "", errors.Join(refusals...)
+		}
+		passed = append(passed, target)
+	}
+}
+
+// caughtUp waits until everything proposed is applied and the target has the whole log, or if to is "" any voter that
+// was not passed over.
+func (g *Group[R, E]) caughtUp(ctx context.Context, r *raft.Raft, term uint64, to id.NodeID, passed []id.NodeID) (id.NodeID, error) {
 	tick := time.NewTicker(handOverTick)
 	defer tick.Stop()
 	for {
 		if leaderTerm(r) != term || term == 0 {
 			return "", g.notLeader()
 		}
+		takers, err := g.takers(to, passed)
+		if err != nil {
+			return "", err
+		}
 		if g.proposer.idle() {
-			if target, ok := g.matching(r, to); ok {
+			if target, ok := g.matching(r, takers); ok {
 				return target, nil
 			}
 		}
@@ -100,20 +126,29 @@ func (g *Group[R, E]) caughtUp(ctx context.Context, r *raft.Raft, term uint64, t
 	}
 }
 
-// matching returns the first voter that answers that its log ends like this member's.
-func (g *Group[R, E]) matching(r *raft.Raft, to id.NodeID) (id.NodeID, bool) {
-	req, ok := g.probe(r)
+// takers returns the voters that may take over, at least one.
+func (g *Group[R, E]) takers(to id.NodeID, passed []id.NodeID) ([]id.NodeID, error) {
 	voters, err := g.Members()
-	if !ok || err != nil {
+	if err != nil {
+		return nil, err
+	}
+	takers := slices.DeleteFunc(slices.Clone(voters), func(n id.NodeID) bool {
+		return n == g.c.Node || to != "" && n != to || slices.Contains(passed, n)
+	})
+	if len(takers) == 0 {
+		return nil, errNoTaker
+	}
+	return takers, nil
+}
+
+// matching returns the first of them that answers that its log ends like this member's.
+func (g *Group[R, E]) matching(r *raft.Raft, takers []id.NodeID) (id.NodeID, bool) {
+	req, ok := g.probe(r)
+	if !ok {
 		return "", false
 	}
-	answers := make(chan id.NodeID, len(voters))
-	asked := 0
-	for _, n := range voters {
-		if n == g.c.Node || to != "" && n != to {
-			continue
-		}
-		asked++
+	answers := make(chan id.NodeID, len(takers))
+	for _, n := range takers {
 		go func() {
 			if g.notifyOne(n, *req) != pushMatches {
 				n = ""
@@ -121,7 +156,7 @@ func (g *Group[R, E]) matching(r *raft.Raft, to id.NodeID) (id.NodeID, bool) {
 			answers <- n
 		}()
 	}
-	for range asked {
+	for range takers {
 		if n := <-answers; n != "" {
 			return n, r.LastIndex() == req.PrevLogEntry
 		}

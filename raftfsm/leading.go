@@ -122,9 +122,9 @@ func (g *Group[R, E]) isStopping() bool {
 	}
 }
 
-// TransferLeadership transfers leadership to a member, or to the best one if to is "". No entries
-// are proposed meanwhile: waiting commands end with a *NotLeaderError that names the new leader, or
-// continue if the transfer fails.
+// TransferLeadership transfers leadership to a member, or if to is "" to one that has caught up and
+// whose node does not refuse, as one that drains does. No entries are proposed meanwhile: waiting
+// commands end with a *NotLeaderError that names the new leader, or continue if the transfer fails.
 func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) error {
 	if g.isStopping() {
 		return g.stopped()

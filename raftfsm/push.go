@@ -303,8 +303,7 @@ func (g *Group[R, E]) probe(r *raft.Raft) (*raft.AppendEntriesRequest, bool) {
 func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) pushOutcome {
 	var resp raft.AppendEntriesResponse
 	if err := g.out.now(raft.ServerID(n), &req, &resp); err != nil {
-		var refused interface{ Refused() bool }
-		if errors.As(err, &refused) && refused.Refused() {
+		if isRefusal(err) {
 			return pushAbsent
 		}
 		return pushUnreachable
@@ -320,4 +319,10 @@ func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) push
 		return pushBehind
 	}
 	return pushMatches
+}
+
+// isRefusal reports whether a call's error is the word of the node that was asked, and not of the way to it.
+func isRefusal(err error) bool {
+	var refused interface{ Refused() bool }
+	return errors.As(err, &refused) && refused.Refused()
 }

@@ -237,23 +237,32 @@ func (u *Unloader) undrained(ctx context.Context, last error) error {
 		u.cfg.Node, strings.Join(left, ", "), errors.Join(ctx.Err(), last))
 }
 
+// startDrain is StartDrain of this node. It drains from now on, not from the job's first step, and
+// stays as it is if the job is refused.
+func (u *Unloader) startDrain(limit time.Duration) (operation.Operation, error) {
+	draining := make(chan struct{})
+	op, err := u.cfg.Operations.Start(kindDrain, fmt.Sprintf("node %q", u.cfg.Node), func(ctx context.Context, report func(operation.Progress)) error {
+		<-draining
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		return u.moveAll(ctx, report)
+	})
+	if err != nil && (!errors.Is(err, operation.ErrBusy) || op.Kind != kindDrain) {
+		return op, err
+	}
+	u.setDraining(true) // again, if the drain that runs was undone and has not ended yet
+	close(draining)
+	return op, nil
+}
+
 // StartDrain starts to move all leadership off a node, as Drain, or returns the drain
 // that runs there already. limit bounds it; 0: it goes on until it is over.
 func (u *Unloader) StartDrain(ctx context.Context, n id.NodeID, limit time.Duration) (operation.Operation, error) {
 	if n == "" || n == u.cfg.Node {
-		u.setDraining(true) // from now on, not from the job's first step
-		op, err := u.cfg.Operations.Start(kindDrain, fmt.Sprintf("node %q", u.cfg.Node), func(ctx context.Context, report func(operation.Progress)) error {
-			if limit > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, limit)
-				defer cancel()
-			}
-			return u.moveAll(ctx, report)
-		})
-		if errors.Is(err, operation.ErrBusy) && op.Kind == kindDrain {
-			return op, nil
-		}
-		return op, err
+		return u.startDrain(limit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
