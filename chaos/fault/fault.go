@@ -54,6 +54,8 @@ type Fault struct {
 	// Bit returns what proves that the fault was felt, and false if nothing does: it is asked
 	// before Heal. Nil: the putting in is proof enough, such as a process that is gone.
 	Bit func(ctx context.Context) (proof string, bit bool, err error)
+	// Added are nodes that the fault had the cluster take in; Heal may take them away again.
+	Added []string
 }
 
 // Kind is a kind of fault.

@@ -156,7 +156,10 @@ func scale(ctx context.Context, s *Scene, d target.Scaling, c Choice) (Fault, er
 	if err != nil {
 		return Fault{}, err
 	}
-	return Fault{Heal: func(ctx context.Context) error {
+	bit := func(context.Context) (string, bool, error) {
+		return fmt.Sprintf("node %s was added, and node %s has left", added, node), true, nil
+	}
+	return Fault{Added: []string{added}, Bit: bit, Heal: func(ctx context.Context) error {
 		back, err := exchange(ctx, s, d, added)
 		if err == nil && back != node {
 			err = fmt.Errorf("fault: node %s came back in place of %s", back, node)

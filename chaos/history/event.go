@@ -42,7 +42,7 @@ const (
 	Lost   Kind = "lost"
 
 	// Fault: Nodes are hit by what Note names, a fault of Class. Healed ends it. Bit says in Note what shows that it
-	// was felt, with Again; without it nothing does.
+	// was felt, with Again; without it nothing does. Its Nodes have those that the fault added, too.
 	Fault  Kind = "fault"
 	Bit    Kind = "bit"
 	Healed Kind = "healed"

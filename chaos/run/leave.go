@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/chaos/report"
+	"github.com/quorate/quorate/chaos/target"
 )
 
 // The names of files that a run leaves in its directory.
@@ -29,12 +31,12 @@ func Leave(ctx context.Context, cfg Config, events []history.Event, failed error
 	r := report.New(events, found, failed)
 	if found.Verdict == check.Invalid {
 		logs := map[string][]byte{}
-		for _, n := range cfg.Cluster.Nodes() {
-			log, err := cfg.Cluster.Log(ctx, n.ID, r.Settings.At)
+		for _, n := range loggers(cfg.Cluster, events) {
+			log, err := cfg.Cluster.Log(ctx, n, r.Settings.At)
 			if err != nil {
-				cfg.Log("the log of node %s is not in the report: %v", n.ID, err)
+				cfg.Log("the log of node %s is not in the report: %v", n, err)
 			}
-			logs[n.ID] = log
+			logs[n] = log
 		}
 		r.AddLogs(logs)
 	}
@@ -45,6 +47,20 @@ func Leave(ctx context.Context, cfg Config, events []history.Event, failed error
 		history.WriteFile(filepath.Join(cfg.Dir, HistoryFile), events),
 		writeFile(filepath.Join(cfg.Dir, HTMLFile), r.HTML), writeFile(filepath.Join(cfg.Dir, JSONFile), r.JSON),
 	)
+}
+
+// loggers returns the nodes that may have logged something: those that the cluster has, and those that faults have hit
+// or added and that it has no more.
+func loggers(c target.Cluster, events []history.Event) []string {
+	var out []string
+	for _, n := range c.Nodes() {
+		out = append(out, n.ID)
+	}
+	for i := range events {
+		out = append(out, events[i].Nodes...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // writeFile makes a file.

@@ -246,7 +246,8 @@ func (n *nemesis) healOne(ctx context.Context, o *open) error {
 			proof = "did not bite: " + proof
 		}
 		n.cfg.Log("%s of %v: %s", o.kind, o.nodes, proof)
-		n.cfg.History.Add(history.Event{Kind: history.Bit, Fault: o.number, Nodes: o.nodes, Note: proof, Again: bit && err == nil})
+		nodes := slices.Concat(o.nodes, o.Added)
+		n.cfg.History.Add(history.Event{Kind: history.Bit, Fault: o.number, Nodes: nodes, Note: proof, Again: bit && err == nil})
 	}
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout) // also what was interrupted is healed
 	defer cancel()
