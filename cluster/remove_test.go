@@ -101,9 +101,6 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	queues, confirmed = append(queues, alone), append(confirmed, nil)
 	publish("five ")
 
-	if err := n.nodes["e"].operator.RemoveNode(ctx, "e", nil, func(operation.Progress) {}); err == nil || !strings.Contains(err.Error(), "ask another node") {
-		t.Errorf("a node removes itself: %v", err)
-	}
 	if p, err := a.operator.PlanRemoval("e", []id.NodeID{"a", "b", "c", "d"}); err != nil || len(p.Last) != 1 || p.Last[0].UID != alone || p.Err("e") == nil {
 		t.Errorf("planned %+v, %v", p, err)
 	}
@@ -159,6 +156,39 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	for i, q := range queues {
 		_, in := n.nodes["d"].consume(t, q)
 		in.await(t, confirmed[i]...)
+	}
+}
+
+// A node that is asked to remove itself names one that can do it: it is there, and at best does not drain.
+func TestOwnRemoval(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	b := n.nodes["b"]
+	says := func(when, want string) {
+		t.Helper()
+		poll(t, when, func() error {
+			err := b.operator.RemoveNode(testContext(t), "b", nil, func(operation.Progress) {})
+			if err == nil {
+				t.Fatal("a node has removed itself")
+			}
+			if !strings.Contains(err.Error(), want) {
+				return err
+			}
+			return nil
+		})
+	}
+	says("all are there", `ask another node, such as "a"`)
+	if err := n.nodes["a"].unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	says("a drains", `ask another node, such as "c"`)
+	n.stop("c")
+	says("only one that drains is there", `ask another node, such as "a"`)
+	n.stop("a")
+	says("none is there", "is connected to no other node")
+	if b.unloader.Draining() {
+		t.Error("it drains although it was refused")
 	}
 }
 

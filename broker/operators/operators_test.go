@@ -46,7 +46,7 @@ func TestRefuses(t *testing.T) {
 		"change a queue that is not there":   {plan(o.ChangeMember(ctx, operators.ChangeMember{VHost: "/", Queue: "nix", To: "n"})), failure.NotFound, `queue "nix"`},
 		"forget a node that is not there":    {plan(o.Forget(ctx, "x", false, true)), failure.NotFound, `node "x"`},
 		"replace this node, which runs":      {plan(o.Replace(ctx, "n", true, false)), failure.PreconditionFailed, `node "n"`},
-		"remove this node":                   {plan(o.Remove(ctx, "n", nil, false)), failure.PreconditionFailed, "cannot carry out its own removal"},
+		"remove this node":                   {plan(o.Remove(ctx, "n", nil, false)), failure.PreconditionFailed, "cannot carry out its own removal, and is connected to no other node"},
 		"a leader that is no member":         {o.TransferLeadership(ctx, "/", "q", "x"), failure.PreconditionFailed, "is not a member of the queue"},
 		"a leader of a queue that is absent": {o.TransferLeadership(ctx, "/", "nix", "n"), failure.NotFound, `queue "nix"`},
 	} {

@@ -31,7 +31,7 @@ func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error
 		return Removal{}, err
 	}
 	if n == o.cfg.Node {
-		return Removal{}, fmt.Errorf("cluster: node %q cannot carry out its own removal: ask another node of the cluster", n)
+		return Removal{}, o.ownRemoval()
 	}
 	stay, there := 0, 0
 	for r := range o.cfg.Views.View().Nodes() {
@@ -47,6 +47,22 @@ func (o *Operator) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error
 		return Removal{}, fmt.Errorf("cluster: without node %q only %d of %d nodes would be there, which is no majority: start others first", n, there, stay)
 	}
 	return o.removal(n, exclude), nil
+}
+
+// ownRemoval is the error for a node that is asked to remove itself. It names one that is there and can do it, at best
+// one that does not drain and may soon be stopped.
+func (o *Operator) ownRemoval() error {
+	var ask []id.NodeID
+	for r := range o.cfg.Views.View().Nodes() {
+		if _, up := o.cfg.Transport.Connected(r.ID); up && r.ID != o.cfg.Node {
+			ask = append(ask, r.ID)
+		}
+	}
+	if len(ask) == 0 {
+		return fmt.Errorf("cluster: node %q cannot carry out its own removal, and is connected to no other node that could", o.cfg.Node)
+	}
+	best := max(0, slices.IndexFunc(ask, func(n id.NodeID) bool { return !o.cfg.Transport.Drains(n) }))
+	return fmt.Errorf("cluster: node %q cannot carry out its own removal: ask another node, such as %q", o.cfg.Node, ask[best])
 }
 
 // removal plans what goes with the node. It changes nothing.
