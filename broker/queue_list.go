@@ -24,15 +24,15 @@ func (b *Broker) figures() (*allFigures, error) {
 	if err != nil {
 		return nil, err
 	}
-	var before map[id.QueueUID]*cluster.QueueFigures
+	var before *cluster.AllFigures
 	if s.last != nil {
-		before = s.last.queues
+		before = s.last.led
 	}
-	all, silent, err := b.cluster.AllFigures(ctx, before)
+	all, err := b.cluster.AllFigures(ctx, before)
 	if err != nil {
 		return nil, err
 	}
-	s.last = &allFigures{at: time.Now(), queues: all, alive: map[id.NodeID]bool{}, silent: id.Names(silent)}
+	s.last = &allFigures{at: time.Now(), led: all, alive: map[id.NodeID]bool{}, silent: id.Names(all.Silent)}
 	for i := range status.Nodes {
 		if n := &status.Nodes[i]; n.Alive && n.Refused == "" {
 			s.last.alive[n.ID] = true
@@ -112,19 +112,30 @@ func (l *QueueList) Queue(i int) Queue {
 			q.Online = append(q.Online, string(m))
 		}
 	}
-	f := l.figures.queues[rec.UID]
-	switch {
-	case f == nil:
-		q.State = stateWithout(len(q.Online), len(q.Members))
+	f := l.figures.led.Queues[rec.UID]
+	if q.State = l.state(rec, f); f == nil {
 		return q
-	case rec.DrainDeleting > 0:
-		q.State = StateDeleting
-	default:
-		q.State = StateRunning
 	}
 	q.Leader, q.Stats = string(f.Leader), queueStats(&f.Overview, l.b.now())
 	q.Stats.DeadLetterConfirmed = f.Overview.Confirmed
 	return q
+}
+
+// state is the state of a queue with these figures; nil: there are none.
+func (l *QueueList) state(rec *catalog.QueueRecord, f *cluster.QueueFigures) string {
+	switch {
+	case f != nil && rec.DrainDeleting > 0:
+		return StateDeleting
+	case f != nil:
+		return StateRunning
+	}
+	running := 0
+	for _, m := range rec.Members {
+		if l.figures.alive[m] {
+			running++
+		}
+	}
+	return stateWithout(running, len(rec.Members))
 }
 
 // Totals adds up the messages of all queues in the list, and their consumers.
@@ -133,7 +144,7 @@ func (l *QueueList) Totals() (ready, unsettled, others uint64, consumers int) {
 		return 0, 0, 0, 0
 	}
 	for _, rec := range l.records {
-		if f := l.figures.queues[rec.UID]; f != nil {
+		if f := l.figures.led.Queues[rec.UID]; f != nil {
 			o := &f.Overview
 			ready, unsettled, others = ready+o.Ready, unsettled+o.Unsettled, others+o.Delayed+o.Backlog
 			consumers += o.Consumers
@@ -158,8 +169,8 @@ func (b *Broker) AllStats() (all []LedStats, at time.Time, silent []string, err 
 		return nil, at, nil, err
 	}
 	v, now := b.cluster.View(), b.now()
-	all = make([]LedStats, 0, len(f.queues))
-	for uid, q := range f.queues {
+	all = make([]LedStats, 0, len(f.led.Queues))
+	for uid, q := range f.led.Queues {
 		if r, there := v.QueueByUID(uid); there {
 			all = append(all, LedStats{UID: uint64(uid), VHost: r.VHost, Name: r.Name, Leader: string(q.Leader), Stats: queueStats(&q.Overview, now)})
 		}

@@ -25,7 +25,7 @@ type sharedFigures struct {
 // allFigures are the figures of one time. They are not changed.
 type allFigures struct {
 	at     time.Time
-	queues map[id.QueueUID]*cluster.QueueFigures
+	led    *cluster.AllFigures
 	alive  map[id.NodeID]bool
 	silent []string
 }

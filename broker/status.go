@@ -69,7 +69,7 @@ type QueueStats struct {
 	Enqueued, Refused, Delivered, Redelivered uint64 // since the queue was created
 	Settled, ReturnedTotal, Expired, Dropped  uint64
 	DeliveryLimitHits, DedupHits              uint64
-	DeadLettered                              map[string]uint64 // by reason
+	DeadLettered                              map[string]uint64 // by reason; nil: none
 	DeadLetterConfirmed                       uint64            // dead letters that all their targets have stored
 	LastDeadLetterError                       string            // why the backlog waits; "": it does not
 
@@ -228,7 +228,7 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 		Enqueued: o.Enqueued, Refused: o.Refused, Delivered: o.Delivered, Redelivered: o.Redelivered,
 		Settled: o.Settled, ReturnedTotal: o.ReturnedTotal, Expired: o.Expired, Dropped: o.Dropped,
 		DeliveryLimitHits: o.DeliveryLimitHits, DedupHits: o.Dedup,
-		DeadLettered: make(map[string]uint64), Abandoned: o.Abandoned, AbandonedBytes: o.AbandonedBytes,
+		Abandoned: o.Abandoned, AbandonedBytes: o.AbandonedBytes,
 		ConsumersIdle: o.ConsumersIdle, Gets: o.Gets, EmptyGets: o.EmptyGets, ReturnedFailed: o.ReturnedFailed,
 		TimedOut: o.ConsumerTimeouts, DeliveryLimit: o.Config.DeliveryLimit,
 		DelayedRetry: [...]string{"disabled", "all", "failed", "returned"}[min(o.Config.Retry.Type, quorumq.RetryReturned)],
@@ -237,6 +237,9 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	s.Discarded = discardedOf(o)
 	for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 		if n := o.DeadLettered[r]; n > 0 {
+			if s.DeadLettered == nil {
+				s.DeadLettered = map[string]uint64{}
+			}
 			s.DeadLettered[r.String()] = n
 		}
 	}

@@ -54,6 +54,7 @@ type Cluster struct {
 	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
+	sent     sentFigures
 	vitals   *vitals.Vitals
 	policies *policy.Matcher
 	// forwarders forward the dead letters of the queues that this node leads.

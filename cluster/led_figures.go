@@ -1,12 +1,12 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -17,68 +17,102 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// ledBatch is how many queues are in one answer of LedFigures.
-const ledBatch = 256
-
-// LedFigures sends a peer the figures of the queues that this node leads.
-func (s calls) LedFigures(_ *nodev1.LedFiguresRequest, stream grpc.ServerStreamingServer[nodev1.LedFiguresResponse]) error {
-	out := &nodev1.LedFiguresResponse{}
-	for uid, o := range s.c.LedFigures() {
-		text, err := json.Marshal(o)
-		if err != nil {
-			return fmt.Errorf("figures of queue %s: %w", uid, err)
-		}
-		out.Queues = append(out.Queues, &nodev1.LedQueue{Queue: uint64(uid), Overview: text})
-		if len(out.GetQueues()) == ledBatch {
-			if err := stream.Send(out); err != nil {
-				return err
-			}
-			out = &nodev1.LedFiguresResponse{}
+// LedFigures sends a peer the figures of the queues that this node leads. What has not changed since the peer last asked is
+// only named.
+func (s calls) LedFigures(r *nodev1.LedFiguresRequest, stream grpc.ServerStreamingServer[nodev1.LedFiguresResponse]) error {
+	run, since := uint64(s.c.epoch), r.GetSince()
+	if r.GetRun() != run {
+		since = 0
+	}
+	all, err := s.c.sent.respond(run, since, s.c.LedFigures())
+	if err != nil {
+		return err
+	}
+	for _, out := range all {
+		if err := stream.Send(out); err != nil {
+			return err
 		}
 	}
-	return stream.Send(out)
+	return nil
 }
 
 // QueueFigures are those that a queue's leader has. They are not changed.
 type QueueFigures struct {
 	Leader   id.NodeID
 	Overview quorumq.Overview
-	text     []byte // as another node has sent them; nil: they are of this one
 }
 
-// AllFigures returns the figures of all queues that have a leader, with one question to each node, and the nodes that
-// did not answer within 2 s, as builds do not that do not know the question. They are as LedFigures yields them. Those
-// that are as they were before, when AllFigures was called last, are not read again: of thousands of queues most are idle.
-func (c *Cluster) AllFigures(ctx context.Context, before map[id.QueueUID]*QueueFigures) (all map[id.QueueUID]*QueueFigures, silent []id.NodeID, err error) {
+// AllFigures are the figures of all queues that have a leader, from one round of questions. They are not changed.
+type AllFigures struct {
+	Queues map[id.QueueUID]*QueueFigures
+	// Silent are the nodes that did not answer within 2 s, as builds do not that do not know the question.
+	Silent []id.NodeID
+	of     map[id.NodeID]*nodeFigures // that each node gave
+}
+
+// nodeFigures are those that one node gave.
+type nodeFigures struct {
+	run, asOf uint64 // of its response; 0: its build does not say
+	queues    map[id.QueueUID]*QueueFigures
+}
+
+// AllFigures asks each node once for the figures of all queues, which are as LedFigures yields them. before are those of the
+// last call, nil if there are none: what has not changed since is taken from there, and costs next to nothing.
+func (c *Cluster) AllFigures(ctx context.Context, before *AllFigures) (*AllFigures, error) {
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
-	all = make(map[id.QueueUID]*QueueFigures, len(before))
-	for uid, o := range c.LedFigures() {
-		all[uid] = &QueueFigures{Leader: c.cfg.Node, Overview: *o}
+	if before == nil {
+		before = &AllFigures{}
 	}
-	err = c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
-		theirs, err := ledBy(ctx, n, node, before)
-		return func() error {
-			for uid, f := range theirs {
-				// One that was cut off may still believe that it leads: the newer figures count.
-				if have := all[uid]; have == nil || have.Overview.Now < f.Overview.Now {
-					all[uid] = f
-				}
-			}
-			return nil
-		}, err
-	}, func(n id.NodeID) { silent = append(silent, n) })
-	slices.Sort(silent)
-	return all, silent, err
+	self := c.cfg.Node
+	out := &AllFigures{of: map[id.NodeID]*nodeFigures{self: ownFigures(self, before.of[self], c.LedFigures())}}
+	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		theirs, err := figuresOf(ctx, n, node, before.of[n])
+		return func() error { out.of[n] = theirs; return nil }, err
+	}, func(n id.NodeID) { out.Silent = append(out.Silent, n) })
+	slices.Sort(out.Silent)
+	out.merge(len(before.Queues))
+	return out, err
 }
 
-// ledBy asks one node.
-func ledBy(ctx context.Context, n id.NodeID, node nodev1.NodeClient, before map[id.QueueUID]*QueueFigures) (map[id.QueueUID]*QueueFigures, error) {
-	stream, err := node.LedFigures(ctx, &nodev1.LedFiguresRequest{})
+// merge fills Queues. One node that was cut off may still believe that it leads a queue: the newer figures count.
+func (f *AllFigures) merge(size int) {
+	f.Queues = make(map[id.QueueUID]*QueueFigures, size)
+	for _, theirs := range f.of {
+		for uid, q := range theirs.queues {
+			if have := f.Queues[uid]; have == nil || have.Overview.Now < q.Overview.Now {
+				f.Queues[uid] = q
+			}
+		}
+	}
+}
+
+// ownFigures are those of this node. Figures that are as before stay the same object, which saves memory.
+func ownFigures(self id.NodeID, before *nodeFigures, all iter.Seq2[id.QueueUID, *quorumq.Overview]) *nodeFigures {
+	if before == nil {
+		before = &nodeFigures{}
+	}
+	out := &nodeFigures{queues: make(map[id.QueueUID]*QueueFigures, len(before.queues))}
+	for uid, o := range all {
+		f := before.queues[uid]
+		if f == nil || f.Overview != *o {
+			f = &QueueFigures{Leader: self, Overview: *o}
+		}
+		out.queues[uid] = f
+	}
+	return out
+}
+
+// figuresOf asks one node; before is what it gave last, or nil.
+func figuresOf(ctx context.Context, n id.NodeID, node nodev1.NodeClient, before *nodeFigures) (*nodeFigures, error) {
+	if before == nil {
+		before = &nodeFigures{}
+	}
+	stream, err := node.LedFigures(ctx, &nodev1.LedFiguresRequest{Run: before.run, Since: before.asOf})
 	if err != nil {
 		return nil, err
 	}
-	out := map[id.QueueUID]*QueueFigures{}
+	out := &nodeFigures{queues: make(map[id.QueueUID]*QueueFigures, len(before.queues))}
 	for {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -87,17 +121,28 @@ func ledBy(ctx context.Context, n id.NodeID, node nodev1.NodeClient, before map[
 		if err != nil {
 			return nil, err
 		}
-		for _, q := range r.GetQueues() {
-			uid := id.QueueUID(q.GetQueue())
-			if f := before[uid]; f != nil && f.Leader == n && bytes.Equal(f.text, q.GetOverview()) {
-				out[uid] = f
-				continue
-			}
-			f := &QueueFigures{Leader: n, text: q.GetOverview()}
-			if err := json.Unmarshal(f.text, &f.Overview); err != nil {
-				return nil, fmt.Errorf("figures of queue %d: %w", uid, err)
-			}
-			out[uid] = f
+		if err := out.take(n, before, r); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// take adds one response.
+func (f *nodeFigures) take(n id.NodeID, before *nodeFigures, r *nodev1.LedFiguresResponse) error {
+	f.run, f.asOf = r.GetRun(), r.GetAsOf()
+	for _, q := range r.GetQueues() {
+		x := &QueueFigures{Leader: n}
+		if err := json.Unmarshal(q.GetOverview(), &x.Overview); err != nil {
+			return fmt.Errorf("figures of queue %d: %w", q.GetQueue(), err)
+		}
+		f.queues[id.QueueUID(q.GetQueue())] = x
+	}
+	for _, uid := range r.GetUnchanged() {
+		x := before.queues[id.QueueUID(uid)]
+		if x == nil {
+			return fmt.Errorf("node %s says that the figures of queue %d are as before, but has sent none", n, uid)
+		}
+		f.queues[id.QueueUID(uid)] = x
+	}
+	return nil
 }

@@ -35,21 +35,21 @@ func TestAllFiguresAgain(t *testing.T) {
 	asker := c.Cluster(2)
 	idle, _ := asker.View().Queue("/", "idle")
 	used, _ := asker.View().Queue("/", "used")
-	before, silent, err := asker.AllFigures(t.Context(), nil)
-	if err != nil || len(silent) > 0 || before[idle.UID] == nil || before[used.UID] == nil {
-		t.Fatalf("%+v, %v, %v", before, silent, err)
+	before, err := asker.AllFigures(t.Context(), nil)
+	if err != nil || len(before.Silent) > 0 || before.Queues[idle.UID] == nil || before.Queues[used.UID] == nil {
+		t.Fatalf("%+v, %v", before, err)
 	}
 	if _, err := cl.PublishOne(t.Context(), client.Message{RoutingKey: "used"}); err != nil {
 		t.Fatal(err)
 	}
-	after, silent, err := asker.AllFigures(t.Context(), before)
-	if err != nil || len(silent) > 0 {
-		t.Fatal(silent, err)
+	after, err := asker.AllFigures(t.Context(), before)
+	if err != nil || len(after.Silent) > 0 {
+		t.Fatal(after.Silent, err)
 	}
-	if after[idle.UID] != before[idle.UID] {
+	if after.Queues[idle.UID] != before.Queues[idle.UID] {
 		t.Error("the figures of a queue that nobody used were read anew")
 	}
-	if f := after[used.UID]; f == nil || f.Overview.Ready != 1 || before[used.UID].Overview.Ready != 0 {
+	if f := after.Queues[used.UID]; f == nil || f.Overview.Ready != 1 || before.Queues[used.UID].Overview.Ready != 0 {
 		t.Errorf("the figures of a queue that was used: %+v", f)
 	}
 }

@@ -3828,9 +3828,12 @@ func (x *QueueStatusResponse) GetHibernated() bool {
 	return false
 }
 
-// LedFiguresRequest asks for all queues that the receiver leads.
+// LedFiguresRequest asks for all queues that the receiver leads. Run and since are run and as_of of the
+// last response that the sender has; 0: it has none, and needs all figures.
 type LedFiguresRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	Since         uint64                 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3865,10 +3868,29 @@ func (*LedFiguresRequest) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
-// LedFiguresResponse holds the figures of some queues.
+func (x *LedFiguresRequest) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *LedFiguresRequest) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+// LedFiguresResponse holds the figures of some queues. Run stands for the life of the receiver's process,
+// and as_of for the time of the figures; a response of older builds has neither.
 type LedFiguresResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queues        []*LedQueue            `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Queues []*LedQueue            `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Unchanged are queues that the receiver leads too, and whose figures are those that the sender has.
+	Unchanged     []uint64 `protobuf:"varint,2,rep,packed,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Run           uint64   `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
+	AsOf          uint64   `protobuf:"varint,4,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3908,6 +3930,27 @@ func (x *LedFiguresResponse) GetQueues() []*LedQueue {
 		return x.Queues
 	}
 	return nil
+}
+
+func (x *LedFiguresResponse) GetUnchanged() []uint64 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return nil
+}
+
+func (x *LedFiguresResponse) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *LedFiguresResponse) GetAsOf() uint64 {
+	if x != nil {
+		return x.AsOf
+	}
+	return 0
 }
 
 // LedQueue is a queue with the figures that its leader has.
@@ -8071,6 +8114,336 @@ func (x *NodeLogLine) GetAttributes() string {
 	return ""
 }
 
+// ExchangeFiguresRequest asks for all exchanges.
+type ExchangeFiguresRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeFiguresRequest) Reset() {
+	*x = ExchangeFiguresRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeFiguresRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeFiguresRequest) ProtoMessage() {}
+
+func (x *ExchangeFiguresRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeFiguresRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeFiguresRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{105}
+}
+
+// ExchangeFiguresResponse holds the counts of some exchanges that messages were published to.
+type ExchangeFiguresResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Exchanges     []*ExchangeCounts      `protobuf:"bytes,1,rep,name=exchanges,proto3" json:"exchanges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeFiguresResponse) Reset() {
+	*x = ExchangeFiguresResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeFiguresResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeFiguresResponse) ProtoMessage() {}
+
+func (x *ExchangeFiguresResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeFiguresResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeFiguresResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *ExchangeFiguresResponse) GetExchanges() []*ExchangeCounts {
+	if x != nil {
+		return x.Exchanges
+	}
+	return nil
+}
+
+// ExchangeCounts count messages of the receiver's clients since its start, or since the exchange was
+// declared.
+type ExchangeCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Vhost string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// PublishedIn counts messages, published_out the queues that each was routed to.
+	PublishedIn   uint64 `protobuf:"varint,3,opt,name=published_in,json=publishedIn,proto3" json:"published_in,omitempty"`
+	PublishedOut  uint64 `protobuf:"varint,4,opt,name=published_out,json=publishedOut,proto3" json:"published_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeCounts) Reset() {
+	*x = ExchangeCounts{}
+	mi := &file_node_v1_node_proto_msgTypes[107]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeCounts) ProtoMessage() {}
+
+func (x *ExchangeCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[107]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeCounts.ProtoReflect.Descriptor instead.
+func (*ExchangeCounts) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{107}
+}
+
+func (x *ExchangeCounts) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ExchangeCounts) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExchangeCounts) GetPublishedIn() uint64 {
+	if x != nil {
+		return x.PublishedIn
+	}
+	return 0
+}
+
+func (x *ExchangeCounts) GetPublishedOut() uint64 {
+	if x != nil {
+		return x.PublishedOut
+	}
+	return 0
+}
+
+// LoginAttemptsRequest asks for counts. With anew, the receiver forgets all of them, and returns none.
+type LoginAttemptsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Anew          bool                   `protobuf:"varint,1,opt,name=anew,proto3" json:"anew,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoginAttemptsRequest) Reset() {
+	*x = LoginAttemptsRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[108]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginAttemptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginAttemptsRequest) ProtoMessage() {}
+
+func (x *LoginAttemptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[108]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginAttemptsRequest.ProtoReflect.Descriptor instead.
+func (*LoginAttemptsRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{108}
+}
+
+func (x *LoginAttemptsRequest) GetAnew() bool {
+	if x != nil {
+		return x.Anew
+	}
+	return false
+}
+
+// LoginAttemptsResponse has the counts since the start, or since the receiver began anew.
+type LoginAttemptsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Protocols are counts of all attempts by protocol; address and user are empty.
+	Protocols []*LoginAttempts `protobuf:"bytes,1,rep,name=protocols,proto3" json:"protocols,omitempty"`
+	// Sources are counts of those attempts whose sources are kept.
+	Sources       []*LoginAttempts `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoginAttemptsResponse) Reset() {
+	*x = LoginAttemptsResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[109]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginAttemptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginAttemptsResponse) ProtoMessage() {}
+
+func (x *LoginAttemptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[109]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginAttemptsResponse.ProtoReflect.Descriptor instead.
+func (*LoginAttemptsResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{109}
+}
+
+func (x *LoginAttemptsResponse) GetProtocols() []*LoginAttempts {
+	if x != nil {
+		return x.Protocols
+	}
+	return nil
+}
+
+func (x *LoginAttemptsResponse) GetSources() []*LoginAttempts {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// LoginAttempts counts attempts to log in over a protocol, from an address as a user.
+type LoginAttempts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Protocol      string                 `protobuf:"bytes,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Accepted      uint64                 `protobuf:"varint,4,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	Refused       uint64                 `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoginAttempts) Reset() {
+	*x = LoginAttempts{}
+	mi := &file_node_v1_node_proto_msgTypes[110]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoginAttempts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoginAttempts) ProtoMessage() {}
+
+func (x *LoginAttempts) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[110]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoginAttempts.ProtoReflect.Descriptor instead.
+func (*LoginAttempts) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{110}
+}
+
+func (x *LoginAttempts) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *LoginAttempts) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *LoginAttempts) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *LoginAttempts) GetAccepted() uint64 {
+	if x != nil {
+		return x.Accepted
+	}
+	return 0
+}
+
+func (x *LoginAttempts) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -8395,10 +8768,15 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a7\n" +
 	"\tLostEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x13\n" +
-	"\x11LedFiguresRequest\"G\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\";\n" +
+	"\x11LedFiguresRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x04R\x05since\"\x8c\x01\n" +
 	"\x12LedFiguresResponse\x121\n" +
-	"\x06queues\x18\x01 \x03(\v2\x19.quorate.node.v1.LedQueueR\x06queues\"<\n" +
+	"\x06queues\x18\x01 \x03(\v2\x19.quorate.node.v1.LedQueueR\x06queues\x12\x1c\n" +
+	"\tunchanged\x18\x02 \x03(\x04R\tunchanged\x12\x10\n" +
+	"\x03run\x18\x03 \x01(\x04R\x03run\x12\x13\n" +
+	"\x05as_of\x18\x04 \x01(\x04R\x04asOf\"<\n" +
 	"\bLedQueue\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\"\x8a\x01\n" +
@@ -8749,7 +9127,26 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x1e\n" +
 	"\n" +
 	"attributes\x18\x05 \x01(\tR\n" +
-	"attributes2\x99\x14\n" +
+	"attributes\"\x18\n" +
+	"\x16ExchangeFiguresRequest\"X\n" +
+	"\x17ExchangeFiguresResponse\x12=\n" +
+	"\texchanges\x18\x01 \x03(\v2\x1f.quorate.node.v1.ExchangeCountsR\texchanges\"\x82\x01\n" +
+	"\x0eExchangeCounts\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12!\n" +
+	"\fpublished_in\x18\x03 \x01(\x04R\vpublishedIn\x12#\n" +
+	"\rpublished_out\x18\x04 \x01(\x04R\fpublishedOut\"*\n" +
+	"\x14LoginAttemptsRequest\x12\x12\n" +
+	"\x04anew\x18\x01 \x01(\bR\x04anew\"\x8f\x01\n" +
+	"\x15LoginAttemptsResponse\x12<\n" +
+	"\tprotocols\x18\x01 \x03(\v2\x1e.quorate.node.v1.LoginAttemptsR\tprotocols\x128\n" +
+	"\asources\x18\x02 \x03(\v2\x1e.quorate.node.v1.LoginAttemptsR\asources\"\x8f\x01\n" +
+	"\rLoginAttempts\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\tR\bprotocol\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x1a\n" +
+	"\baccepted\x18\x04 \x01(\x04R\baccepted\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\x04R\arefused2\xe1\x15\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -8782,7 +9179,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponse\x12^\n" +
 	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponse\x12O\n" +
 	"\bAwaitLog\x12 .quorate.node.v1.AwaitLogRequest\x1a!.quorate.node.v1.AwaitLogResponse\x12[\n" +
-	"\fListChannels\x12$.quorate.node.v1.ListChannelsRequest\x1a%.quorate.node.v1.ListChannelsResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\fListChannels\x12$.quorate.node.v1.ListChannelsRequest\x1a%.quorate.node.v1.ListChannelsResponse\x12f\n" +
+	"\x0fExchangeFigures\x12'.quorate.node.v1.ExchangeFiguresRequest\x1a(.quorate.node.v1.ExchangeFiguresResponse0\x01\x12^\n" +
+	"\rLoginAttempts\x12%.quorate.node.v1.LoginAttemptsRequest\x1a&.quorate.node.v1.LoginAttemptsResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -8797,7 +9196,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 116)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -8907,11 +9306,17 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*AwaitLogRequest)(nil),            // 105: quorate.node.v1.AwaitLogRequest
 	(*AwaitLogResponse)(nil),           // 106: quorate.node.v1.AwaitLogResponse
 	(*NodeLogLine)(nil),                // 107: quorate.node.v1.NodeLogLine
-	nil,                                // 108: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 109: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 110: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 111: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 112: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*ExchangeFiguresRequest)(nil),     // 108: quorate.node.v1.ExchangeFiguresRequest
+	(*ExchangeFiguresResponse)(nil),    // 109: quorate.node.v1.ExchangeFiguresResponse
+	(*ExchangeCounts)(nil),             // 110: quorate.node.v1.ExchangeCounts
+	(*LoginAttemptsRequest)(nil),       // 111: quorate.node.v1.LoginAttemptsRequest
+	(*LoginAttemptsResponse)(nil),      // 112: quorate.node.v1.LoginAttemptsResponse
+	(*LoginAttempts)(nil),              // 113: quorate.node.v1.LoginAttempts
+	nil,                                // 114: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 115: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 116: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 117: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 118: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -8926,7 +9331,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	108, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	114, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -8957,16 +9362,16 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	45,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	42,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	59,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	109, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	110, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	111, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	115, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	116, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	117, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	51,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	50,  // 47: quorate.node.v1.LedFiguresResponse.queues:type_name -> quorate.node.v1.LedQueue
 	59,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	55,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	69,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	56,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	112, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	118, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	54,  // 53: quorate.node.v1.NodeStatusResponse.vitals:type_name -> quorate.node.v1.Vitals
 	2,   // 54: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	56,  // 55: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
@@ -8988,69 +9393,76 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	99,  // 71: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
 	102, // 72: quorate.node.v1.ListChannelsResponse.channels:type_name -> quorate.node.v1.ClientChannel
 	107, // 73: quorate.node.v1.AwaitLogResponse.lines:type_name -> quorate.node.v1.NodeLogLine
-	3,   // 74: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21,  // 75: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24,  // 76: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33,  // 77: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35,  // 78: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37,  // 79: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	46,  // 80: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	48,  // 81: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
-	41,  // 82: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	39,  // 83: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
-	52,  // 84: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	65,  // 85: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	62,  // 86: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	60,  // 87: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	70,  // 88: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	72,  // 89: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
-	75,  // 90: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	84,  // 91: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	86,  // 92: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	77,  // 93: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	80,  // 94: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	57,  // 95: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	88,  // 96: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	91,  // 97: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	95,  // 98: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	97,  // 99: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	100, // 100: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	105, // 101: quorate.node.v1.Node.AwaitLog:input_type -> quorate.node.v1.AwaitLogRequest
-	103, // 102: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
-	4,   // 103: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23,  // 104: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25,  // 105: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34,  // 106: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36,  // 107: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38,  // 108: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	47,  // 109: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	49,  // 110: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
-	44,  // 111: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	40,  // 112: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
-	53,  // 113: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	67,  // 114: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	64,  // 115: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	61,  // 116: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	71,  // 117: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	73,  // 118: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
-	76,  // 119: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	85,  // 120: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	87,  // 121: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	78,  // 122: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	81,  // 123: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	58,  // 124: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	89,  // 125: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	93,  // 126: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	96,  // 127: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	98,  // 128: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	101, // 129: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	106, // 130: quorate.node.v1.Node.AwaitLog:output_type -> quorate.node.v1.AwaitLogResponse
-	104, // 131: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
-	103, // [103:132] is the sub-list for method output_type
-	74,  // [74:103] is the sub-list for method input_type
-	74,  // [74:74] is the sub-list for extension type_name
-	74,  // [74:74] is the sub-list for extension extendee
-	0,   // [0:74] is the sub-list for field type_name
+	110, // 74: quorate.node.v1.ExchangeFiguresResponse.exchanges:type_name -> quorate.node.v1.ExchangeCounts
+	113, // 75: quorate.node.v1.LoginAttemptsResponse.protocols:type_name -> quorate.node.v1.LoginAttempts
+	113, // 76: quorate.node.v1.LoginAttemptsResponse.sources:type_name -> quorate.node.v1.LoginAttempts
+	3,   // 77: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21,  // 78: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24,  // 79: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33,  // 80: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35,  // 81: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37,  // 82: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	46,  // 83: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	48,  // 84: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
+	41,  // 85: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	39,  // 86: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
+	52,  // 87: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	65,  // 88: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	62,  // 89: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	60,  // 90: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	70,  // 91: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	72,  // 92: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	75,  // 93: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	84,  // 94: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	86,  // 95: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	77,  // 96: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	80,  // 97: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	57,  // 98: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	88,  // 99: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	91,  // 100: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	95,  // 101: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	97,  // 102: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	100, // 103: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	105, // 104: quorate.node.v1.Node.AwaitLog:input_type -> quorate.node.v1.AwaitLogRequest
+	103, // 105: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
+	108, // 106: quorate.node.v1.Node.ExchangeFigures:input_type -> quorate.node.v1.ExchangeFiguresRequest
+	111, // 107: quorate.node.v1.Node.LoginAttempts:input_type -> quorate.node.v1.LoginAttemptsRequest
+	4,   // 108: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 109: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 110: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 111: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 112: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 113: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	47,  // 114: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	49,  // 115: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
+	44,  // 116: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	40,  // 117: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
+	53,  // 118: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	67,  // 119: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	64,  // 120: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	61,  // 121: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	71,  // 122: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	73,  // 123: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	76,  // 124: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	85,  // 125: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	87,  // 126: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	78,  // 127: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	81,  // 128: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	58,  // 129: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	89,  // 130: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	93,  // 131: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	96,  // 132: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	98,  // 133: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	101, // 134: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	106, // 135: quorate.node.v1.Node.AwaitLog:output_type -> quorate.node.v1.AwaitLogResponse
+	104, // 136: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
+	109, // 137: quorate.node.v1.Node.ExchangeFigures:output_type -> quorate.node.v1.ExchangeFiguresResponse
+	112, // 138: quorate.node.v1.Node.LoginAttempts:output_type -> quorate.node.v1.LoginAttemptsResponse
+	108, // [108:139] is the sub-list for method output_type
+	77,  // [77:108] is the sub-list for method input_type
+	77,  // [77:77] is the sub-list for extension type_name
+	77,  // [77:77] is the sub-list for extension extendee
+	0,   // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -9089,7 +9501,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   110,
+			NumMessages:   116,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

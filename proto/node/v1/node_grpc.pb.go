@@ -51,6 +51,8 @@ const (
 	Node_ListConsumers_FullMethodName      = "/quorate.node.v1.Node/ListConsumers"
 	Node_AwaitLog_FullMethodName           = "/quorate.node.v1.Node/AwaitLog"
 	Node_ListChannels_FullMethodName       = "/quorate.node.v1.Node/ListChannels"
+	Node_ExchangeFigures_FullMethodName    = "/quorate.node.v1.Node/ExchangeFigures"
+	Node_LoginAttempts_FullMethodName      = "/quorate.node.v1.Node/LoginAttempts"
 )
 
 // NodeClient is the client API for Node service.
@@ -130,6 +132,10 @@ type NodeClient interface {
 	AwaitLog(ctx context.Context, in *AwaitLogRequest, opts ...grpc.CallOption) (*AwaitLogResponse, error)
 	// ListChannels lists the channels of the receiver's clients.
 	ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error)
+	// ExchangeFigures sends what the receiver's clients have published to each exchange.
+	ExchangeFigures(ctx context.Context, in *ExchangeFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExchangeFiguresResponse], error)
+	// LoginAttempts returns what the receiver has counted of logins, or begins to count anew.
+	LoginAttempts(ctx context.Context, in *LoginAttemptsRequest, opts ...grpc.CallOption) (*LoginAttemptsResponse, error)
 }
 
 type nodeClient struct {
@@ -457,6 +463,35 @@ func (c *nodeClient) ListChannels(ctx context.Context, in *ListChannelsRequest, 
 	return out, nil
 }
 
+func (c *nodeClient) ExchangeFigures(ctx context.Context, in *ExchangeFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExchangeFiguresResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[5], Node_ExchangeFigures_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExchangeFiguresRequest, ExchangeFiguresResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ExchangeFiguresClient = grpc.ServerStreamingClient[ExchangeFiguresResponse]
+
+func (c *nodeClient) LoginAttempts(ctx context.Context, in *LoginAttemptsRequest, opts ...grpc.CallOption) (*LoginAttemptsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LoginAttemptsResponse)
+	err := c.cc.Invoke(ctx, Node_LoginAttempts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -534,6 +569,10 @@ type NodeServer interface {
 	AwaitLog(context.Context, *AwaitLogRequest) (*AwaitLogResponse, error)
 	// ListChannels lists the channels of the receiver's clients.
 	ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error)
+	// ExchangeFigures sends what the receiver's clients have published to each exchange.
+	ExchangeFigures(*ExchangeFiguresRequest, grpc.ServerStreamingServer[ExchangeFiguresResponse]) error
+	// LoginAttempts returns what the receiver has counted of logins, or begins to count anew.
+	LoginAttempts(context.Context, *LoginAttemptsRequest) (*LoginAttemptsResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -630,6 +669,12 @@ func (UnimplementedNodeServer) AwaitLog(context.Context, *AwaitLogRequest) (*Awa
 }
 func (UnimplementedNodeServer) ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListChannels not implemented")
+}
+func (UnimplementedNodeServer) ExchangeFigures(*ExchangeFiguresRequest, grpc.ServerStreamingServer[ExchangeFiguresResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExchangeFigures not implemented")
+}
+func (UnimplementedNodeServer) LoginAttempts(context.Context, *LoginAttemptsRequest) (*LoginAttemptsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LoginAttempts not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -1127,6 +1172,35 @@ func _Node_ListChannels_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_ExchangeFigures_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExchangeFiguresRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).ExchangeFigures(m, &grpc.GenericServerStream[ExchangeFiguresRequest, ExchangeFiguresResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ExchangeFiguresServer = grpc.ServerStreamingServer[ExchangeFiguresResponse]
+
+func _Node_LoginAttempts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LoginAttemptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).LoginAttempts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_LoginAttempts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).LoginAttempts(ctx, req.(*LoginAttemptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1230,6 +1304,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListChannels",
 			Handler:    _Node_ListChannels_Handler,
 		},
+		{
+			MethodName: "LoginAttempts",
+			Handler:    _Node_LoginAttempts_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -1257,6 +1335,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ExportQueue",
 			Handler:       _Node_ExportQueue_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExchangeFigures",
+			Handler:       _Node_ExchangeFigures_Handler,
 			ServerStreams: true,
 		},
 	},
