@@ -35,7 +35,7 @@ func (v *visit) listQuery() url.Values {
 // queueColumn is a column of the list of queues that can be left out.
 type queueColumn struct {
 	Name   string // in the address
-	Sort   string // the API's field
+	Sort   string // the API's field, which Of shows
 	Says   string
 	Number bool
 	usual  bool
@@ -96,13 +96,20 @@ func loadQueues(v *visit) (any, error) {
 			p.Deletes, p.Purges = p.Deletes || r.Configure, p.Purges || r.Read
 		}
 	}
-	if vhost == "" {
-		err = v.list(&p.Page, v.listQuery(), "/api/queues")
-	} else {
-		err = v.list(&p.Page, v.listQuery(), "/api/queues/%s", vhost)
-	}
 	p.choose(v.URL.Query()["column"])
+	query := v.listQuery()
+	query.Set("columns", p.fields())
+	err = v.listOf(&p.Page, query, "/api/queues")
 	return p, err
+}
+
+// fields are those of the API that the list shows: a row has several times as many.
+func (p *queuesPage) fields() string {
+	all := []string{"name", "vhost", "metadata.uid"}
+	for i := range p.Columns {
+		all = append(all, p.Columns[i].Sort)
+	}
+	return strings.Join(all, ",")
 }
 
 // choose takes the columns that were picked, or the usual ones.

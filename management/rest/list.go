@@ -122,27 +122,37 @@ func (c *call) list(all rows, silent []string) (reply, error) {
 	}}, nil
 }
 
-// order sorts rows by what they have at a path, and returns those that it had to build; "": they are in order.
+// order sorts rows by what they have at a path, and returns those that it had to build; "": they are in order. Rows that
+// have the same there keep their places.
 func (r *rows) order(chosen []int, path string) map[int]object {
-	switch path {
-	case "":
-		return nil
-	case "name":
-		slices.SortStableFunc(chosen, func(i, j int) int { return cmp.Compare(r.name(i), r.name(j)) })
+	if path == "" {
 		return nil
 	}
-	built, values := map[int]object{}, make([]any, r.count)
-	for _, i := range chosen {
+	var built map[int]object
+	keys := make([]sortKey, len(chosen))
+	for n, i := range chosen {
+		if path == "name" {
+			keys[n] = sortKey{row: i, rank: rankOther, word: r.name(i)}
+			continue
+		}
+		var v any
 		known := false
 		if r.value != nil {
-			values[i], known = r.value(i, path)
+			v, known = r.value(i, path)
 		}
 		if !known {
+			if built == nil {
+				built = map[int]object{}
+			}
 			built[i] = r.build(i)
-			values[i] = built[i].at(path)
+			v = built[i].at(path)
 		}
+		keys[n] = sortKeyOf(i, v)
 	}
-	slices.SortStableFunc(chosen, func(i, j int) int { return compare(values[i], values[j]) })
+	slices.SortFunc(keys, compareKeys)
+	for n := range keys {
+		chosen[n] = keys[n].row
+	}
 	return built
 }
 
@@ -192,53 +202,49 @@ func (o object) take(from object, path string) {
 	to.take(in, rest)
 }
 
-// compare orders values of any kinds: those that are missing first, then numbers, then the rest as
-// text.
-func compare(a, b any) int {
-	x, rankX := numberOf(a)
-	y, rankY := numberOf(b)
-	switch {
-	case rankX != rankY:
-		return cmp.Compare(rankX, rankY)
-	case rankX == rankNumber:
-		return cmp.Compare(x, y)
-	}
-	return cmp.Compare(wordOf(a), wordOf(b))
-}
-
-// The ranks of values in an order.
+// The ranks of values in an order: those that are missing come first, then numbers, then the rest as text.
 const (
 	rankMissing = iota
 	rankNumber
 	rankOther
 )
 
-// numberOf returns a number's value, and the rank of any value.
-func numberOf(v any) (float64, int) {
-	switch v := v.(type) {
-	case nil:
-		return 0, rankMissing
-	case int:
-		return float64(v), rankNumber
-	case int64:
-		return float64(v), rankNumber
-	case uint64:
-		return float64(v), rankNumber
-	case uint32:
-		return float64(v), rankNumber
-	case uint16:
-		return float64(v), rankNumber
-	case float64:
-		return v, rankNumber
-	}
-	return 0, rankOther
+// sortKey is what a row is sorted by. It is made once for each row, since a row is compared many times.
+type sortKey struct {
+	row    int
+	rank   int
+	number float64
+	word   string
 }
 
-// wordOf is what a value that is no number is ordered by.
-func wordOf(v any) string {
-	if s, is := v.(string); is {
-		return s
+// sortKeyOf makes the key of a row for a value.
+func sortKeyOf(row int, v any) sortKey {
+	k := sortKey{row: row, rank: rankNumber}
+	switch v := v.(type) {
+	case nil:
+		k.rank = rankMissing
+	case int:
+		k.number = float64(v)
+	case int64:
+		k.number = float64(v)
+	case uint64:
+		k.number = float64(v)
+	case uint32:
+		k.number = float64(v)
+	case uint16:
+		k.number = float64(v)
+	case float64:
+		k.number = v
+	case string:
+		k.rank, k.word = rankOther, v
+	default:
+		b, _ := json.Marshal(v) // what cannot be written is equal to everything
+		k.rank, k.word = rankOther, string(b)
 	}
-	b, _ := json.Marshal(v) // what cannot be written is equal to everything
-	return string(b)
+	return k
+}
+
+// compareKeys puts rows whose values are equal in the order that they had.
+func compareKeys(a, b sortKey) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.number, b.number), cmp.Compare(a.word, b.word), cmp.Compare(a.row, b.row))
 }

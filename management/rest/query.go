@@ -45,6 +45,9 @@ func listQuery(more ...parameter) []parameter {
 	}, more)
 }
 
+// withoutFigures is the parameter that leaves figures out of a list.
+func withoutFigures() parameter { return flagParam("disable_stats", "leaves the figures out") }
+
 // dryRunQuery has the parameter of changes that can be tried.
 func dryRunQuery() []parameter {
 	return []parameter{flagParam("dry_run", "shows what would be done, and does nothing")}

@@ -19,7 +19,7 @@ func queueRoutes() []route {
 
 // queueQuery are the parameters of lists of queues.
 func queueQuery() []parameter {
-	return listQuery(flagParam("disable_stats", "leaves the figures out"), flagParam("enable_queue_totals", "shows the figures all the same"))
+	return listQuery(withoutFigures(), flagParam("enable_queue_totals", "shows the figures all the same"))
 }
 
 // listQueues costs one question to each node, however many queues there are, and describes only the rows that are
@@ -42,46 +42,55 @@ func listQueues(c *call) (reply, error) {
 		q := l.Queue(i)
 		return ofQueue(&q, rates(q.UID))
 	}, value: func(i int, path string) (any, bool) {
-		q := l.Queue(i)
+		if path == "policy" {
+			return orNull(l.Policy(i)), true
+		}
+		q := l.Brief(i)
 		return queueValue(&q, rates, path)
 	}}
 	return c.list(all, l.Silent)
 }
 
 // queueValue is what ofQueue puts at a path, for those that lists are sorted by most.
-func queueValue(q *broker.Queue, rates func(uid uint64) *stats.Rates, path string) (v any, known bool) {
+func queueValue(q *broker.QueueBrief, rates func(uid uint64) *stats.Rates, path string) (v any, known bool) {
 	switch path {
 	case "vhost":
 		return q.VHost, true
-	case "policy":
-		return orNull(q.Policy), true
 	case "leader", "node":
 		return orNull(q.Leader), true
 	case "state":
 		return orNull(q.State), true
 	}
-	if q.Stats == nil {
-		return nil, false
-	}
-	switch s := q.Stats; path {
-	case "messages":
-		return s.Ready + s.Unsettled + s.Delayed + s.Backlog, true
-	case "messages_ready":
-		return s.Ready, true
-	case "messages_unacknowledged":
-		return s.Unsettled, true
-	case "messages_delayed":
-		return s.Delayed, true
-	case "messages_dlx":
-		return s.Backlog, true
-	case "message_bytes":
-		return s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes, true
-	case "consumers":
-		return s.Consumers, true
-	case "oldest_message_age_ms":
-		return s.OldestMessageAgeMs, true
+	if v, is := figureValue(q, path); is {
+		if !q.Known {
+			v = nil
+		}
+		return v, true
 	}
 	return rateValue(rates(q.UID), path)
+}
+
+// figureValue is what addQueueFigures adds at a path.
+func figureValue(q *broker.QueueBrief, path string) (v any, is bool) {
+	switch path {
+	case "messages":
+		return q.Messages(), true
+	case "messages_ready":
+		return q.Ready, true
+	case "messages_unacknowledged":
+		return q.Unsettled, true
+	case "messages_delayed":
+		return q.Delayed, true
+	case "messages_dlx":
+		return q.Backlog, true
+	case "message_bytes":
+		return q.Bytes, true
+	case "consumers":
+		return q.Consumers, true
+	case "oldest_message_age_ms":
+		return q.OldestAgeMs, true
+	}
+	return nil, false
 }
 
 // rateValue is what addRates adds at a path; nil: nothing.

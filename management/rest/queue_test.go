@@ -2,11 +2,14 @@ package rest_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -158,6 +161,62 @@ func TestOverviewAndNodes(t *testing.T) {
 		}
 		if silent := header.Get("Quorate-Silent"); !strings.Contains(silent, "node-0") {
 			return fmt.Errorf("silent: %q", silent)
+		}
+		return nil
+	})
+}
+
+// What a list of queues is sorted by is what its rows have.
+func TestBriefQueues(t *testing.T) {
+	a := start(t, 3)
+	a.queue("a", 3)
+	a.queue("b", 1)
+	a.run([]row{{do: "PUT /api/policies/%2F/p", body: `{"pattern":"^b","definition":{"max-length":9}}`, code: http.StatusCreated}})
+	ctx := identity.WithIdentity(t.Context(), identity.Itself())
+	check := func(figures bool) error {
+		l, err := a.b.Queues(ctx, "", figures)
+		if err != nil || l.Len() != 2 {
+			t.Fatal(l, err)
+		}
+		for i := range l.Len() {
+			q, x := l.Queue(i), l.Brief(i)
+			if x.UID != q.UID || x.VHost != q.VHost || x.State != q.State || x.Leader != q.Leader || x.Known != (q.Stats != nil) || l.Policy(i) != q.Policy {
+				t.Fatalf("%+v of %+v", x, q)
+			}
+			if figures && q.Stats == nil {
+				return fmt.Errorf("%s has no figures", q.Name)
+			}
+			if s := q.Stats; s != nil && (x.Ready != s.Ready || x.Bytes != s.ReadyBytes || x.Messages() != s.Ready || x.Consumers != 0) {
+				t.Fatalf("%+v of %+v", x, s)
+			}
+		}
+		return nil
+	}
+	if err := check(false); err != nil {
+		t.Error(err)
+	}
+	testcluster.Poll(t, "all queues have figures", func() error { return check(true) })
+	for i := range 9 {
+		a.run([]row{{do: fmt.Sprintf("PUT /api/queues/%%2F/two%d", i), body: `{"arguments":{"x-quorum-initial-group-size":2}}`, code: http.StatusCreated}})
+	}
+	a.cluster.Kill(0)
+	testcluster.Poll(t, "a queue of two members has no majority", func() error {
+		l, err := a.b.Queues(ctx, "", true)
+		if err != nil {
+			return err
+		}
+		few := 0
+		for i := range l.Len() {
+			q, x := l.Queue(i), l.Brief(i)
+			if x.State != q.State || x.Leader != q.Leader || x.Known != (q.Stats != nil) {
+				t.Fatalf("%+v of %+v", x, q)
+			}
+			if x.State == "minority" && !x.Known && slices.Contains(q.Members, a.cluster.Name(0)) {
+				few++
+			}
+		}
+		if few == 0 {
+			return errors.New("all have one")
 		}
 		return nil
 	})
