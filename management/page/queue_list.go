@@ -128,7 +128,7 @@ func (v *visit) vhosts() ([]string, error) {
 	var all []struct {
 		Name string `json:"name"`
 	}
-	if err := v.get(&all, "/api/vhosts"); err != nil {
+	if err := v.list(&all, url.Values{"columns": {"name"}, "disable_stats": {"true"}}, "/api/vhosts"); err != nil {
 		return nil, err
 	}
 	names := make([]string, len(all))

@@ -32,7 +32,12 @@ type vhostRow struct {
 	QueueType   string   `json:"default_queue_type"`
 	Protected   bool     `json:"protected_from_deletion"`
 	Queues      int      `json:"queues"`
-	Metadata    struct {
+	// Messages and Stats are those of its queues that have a leader.
+	Messages *uint64      `json:"messages"`
+	Ready    *uint64      `json:"messages_ready"`
+	Unacked  *uint64      `json:"messages_unacknowledged"`
+	Stats    messageStats `json:"message_stats"`
+	Metadata struct {
 		Merges  bool   `json:"merge_policies"`
 		Delays  bool   `json:"delayed_publish"`
 		Deaths  bool   `json:"import_deaths"`

@@ -238,9 +238,13 @@ func TestRates(t *testing.T) {
 		var all struct {
 			Stats stats `json:"message_stats"`
 		}
+		var vhosts []struct {
+			Stats stats `json:"message_stats"`
+		}
 		a.get("", "/api/queues", &queues)
 		a.get("", "/api/overview", &all)
-		for _, s := range []stats{queues[0].Stats, all.Stats} {
+		a.get("", "/api/vhosts", &vhosts)
+		for _, s := range []stats{queues[0].Stats, all.Stats, vhosts[0].Stats} {
 			if s.Rate.Rate <= 0 || s.Rate.Rate > float64(s.Publish) {
 				return fmt.Errorf("%+v", s)
 			}

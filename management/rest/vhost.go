@@ -5,12 +5,13 @@ import (
 
 	"github.com/quorate/quorate/broker/administration"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/management/stats"
 )
 
 // vhostRoutes are about vhosts.
 func vhostRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/vhosts", tag: management, serve: listVHosts, query: listQuery(), says: "the vhosts that the caller may see"},
+		{method: "GET", path: "/api/vhosts", tag: management, serve: listVHosts, query: listQuery(withoutFigures()), says: "the vhosts that the caller may see"},
 		{method: "GET", path: "/api/vhosts/{vhost}", tag: management, serve: getVHost, says: "one vhost"},
 		{method: "PUT", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: putVHost, says: "makes a vhost, or changes the settings that are given"},
 		{method: "DELETE", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostDelete), serve: deleteVHost, says: "deletes a vhost with all that is in it"},
@@ -54,13 +55,36 @@ func unknownArguments(refuse bool) string {
 	return unknownWarn
 }
 
+// withFigures adds what the queues of a vhost add up to. What changes slowly is not counted anew for it: all that ask share
+// the collector's figures.
+func (o object) withFigures(h *stats.VHost) object {
+	t, c := &h.Totals, &h.Counts
+	o["messages"], o["messages_details"] = t.Messages(), object{"rate": h.Growth.Messages}
+	o["messages_ready"], o["messages_ready_details"] = t.Ready, object{"rate": h.Growth.Ready}
+	o["messages_unacknowledged"], o["messages_unacknowledged_details"] = t.Unsettled, object{"rate": h.Growth.Unsettled}
+	o["message_stats"] = object{
+		"publish": c.Publish, "deliver_get": c.Deliver, "get": c.Get, "get_empty": c.EmptyGets, "redeliver": c.Redeliver, "ack": c.Ack,
+	}
+	addRates(o, &h.Rates)
+	return o
+}
+
 // listVHosts leaves out those that the caller may not see.
 func listVHosts(c *call) (reply, error) {
 	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
 	if err != nil {
 		return reply{}, err
 	}
-	return c.list(of(all, func(h *administration.VHostInfo) string { return h.Name }, ofVHost), nil)
+	build, silent := ofVHost, []string(nil)
+	if !c.flag("disable_stats") {
+		newest, err := c.api.Stats.Queues(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		build = func(h *administration.VHostInfo) object { return ofVHost(h).withFigures(newest.VHost(h.Name)) }
+		silent = newest.Silent
+	}
+	return c.list(of(all, func(h *administration.VHostInfo) string { return h.Name }, build), silent)
 }
 
 // visibleVHost returns the path's vhost if the caller may see it (VH-12).
@@ -102,7 +126,11 @@ func getVHost(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{body: ofVHost(&h)}, nil
+	newest, err := c.api.Stats.Queues(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofVHost(&h).withFigures(newest.VHost(h.Name)), silent: newest.Silent}, nil
 }
 
 // putVHost keeps settings that the body does not name.

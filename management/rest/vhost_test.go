@@ -1,6 +1,13 @@
 package rest_test
 
-import "strings"
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
 
 func vhostRows() []row {
 	return []row{
@@ -101,4 +108,63 @@ func limitRows() []row {
 		{who: "manager", do: "PUT /api/user-limits/manager/max-channels", body: `{"value":1}`, code: 403},
 		{who: "manager", do: "DELETE /api/user-limits/manager/max-channels", code: 403},
 	}
+}
+
+// A vhost has what its queues add up to on all nodes; one without queues has zeros.
+func TestVHostFigures(t *testing.T) {
+	a := start(t, 3)
+	a.run([]row{{do: "PUT /api/vhosts/empty", code: http.StatusCreated}})
+	for i, name := range []string{"a", "b", "c", "d"} {
+		a.queue(name, i)
+	}
+	type vhost struct {
+		Name     string
+		Messages *uint64
+		Ready    *uint64                  `json:"messages_ready"`
+		Unacked  *uint64                  `json:"messages_unacknowledged"`
+		Growth   *struct{ Rate *float64 } `json:"messages_details"`
+		Stats    *struct {
+			Publish uint64
+			Rate    *struct{ Rate *float64 } `json:"publish_details"`
+		} `json:"message_stats"`
+	}
+	check := func(h vhost, want uint64) error {
+		switch {
+		case h.Messages == nil || h.Ready == nil || h.Unacked == nil || h.Growth == nil || h.Growth.Rate == nil || h.Stats == nil ||
+			h.Stats.Rate == nil || h.Stats.Rate.Rate == nil:
+			t.Fatalf("something is missing: %+v", h)
+		case *h.Messages != want || *h.Ready != want || *h.Unacked != 0 || h.Stats.Publish != want:
+			return fmt.Errorf("%d messages, %d ready, %d published; want %d", *h.Messages, *h.Ready, h.Stats.Publish, want)
+		}
+		return nil
+	}
+	testcluster.Poll(t, "the vhost has the messages of all queues", func() error {
+		var one vhost
+		a.get("", "/api/vhosts/%2F", &one)
+		return check(one, 6)
+	})
+	var all []vhost
+	a.get("manager", "/api/vhosts", &all)
+	if len(all) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	if err := check(all[0], 6); err != nil {
+		t.Error(err)
+	}
+	var sorted, bare []vhost
+	a.get("", "/api/vhosts?sort=messages_ready&sort_reverse=true", &sorted)
+	if len(sorted) != 2 || sorted[0].Name != "/" || check(sorted[1], 0) != nil {
+		t.Errorf("%+v", sorted)
+	}
+	a.get("", "/api/vhosts?disable_stats=true", &bare)
+	if len(bare) != 2 || bare[0].Messages != nil || bare[0].Stats != nil {
+		t.Errorf("%+v", bare)
+	}
+	a.cluster.Kill(0)
+	testcluster.Poll(t, "the node that is away is named", func() error {
+		if silent := a.get("", "/api/vhosts", &all).Get("Quorate-Silent"); !strings.Contains(silent, "node-0") {
+			return fmt.Errorf("silent: %q", silent)
+		}
+		return nil
+	})
 }

@@ -20,19 +20,43 @@ func (c *Collector) takeQueues(context.Context) (*Queues, error) {
 
 // newQueues adds up figures, and compares them with those before; nil: there are none.
 func newQueues(before *Queues, all []broker.LedStats, at time.Time, silent []string) *Queues {
-	out := &Queues{At: at, Of: make(map[uint64]*Queue, len(all)), Silent: silent}
+	out := &Queues{At: at, Of: make(map[uint64]*Queue, len(all)), VHosts: map[string]*VHost{}, Silent: silent}
 	if before != nil && at.Sub(before.At) <= RateWithin {
 		out.Over = at.Sub(before.At)
 	}
+	queues := make([]Queue, len(all))
 	for i := range all {
-		x := &all[i]
-		q := &Queue{VHost: x.VHost, Name: x.Name, Leader: x.Leader, Stats: x.Stats}
+		x, q := &all[i], &queues[i]
+		*q = Queue{VHost: x.VHost, Name: x.Name, Leader: x.Leader, Stats: x.Stats}
 		if before != nil {
 			q.Rates = queueRates(before.Of[x.UID], q, at.Sub(before.At))
 		}
 		out.Of[x.UID] = q
 		out.Totals.add(q.Stats)
 		out.Rates.add(&q.Rates)
+		h := out.VHosts[x.VHost]
+		if h == nil {
+			h = &VHost{}
+			out.VHosts[x.VHost] = h
+		}
+		h.add(q)
 	}
+	out.grow(before)
 	return out
+}
+
+// grow compares the vhosts with those before; nil: there are none. While a node does not answer, what it leads is missing,
+// which is no growth.
+func (q *Queues) grow(before *Queues) {
+	if before == nil || q.Over <= 0 || len(q.Silent)+len(before.Silent) > 0 {
+		return
+	}
+	for name, h := range q.VHosts {
+		was := &before.VHost(name).Totals
+		h.Growth = Growth{
+			Messages:  change(was.Messages(), h.Totals.Messages(), q.Over),
+			Ready:     change(was.Ready, h.Totals.Ready, q.Over),
+			Unsettled: change(was.Unsettled, h.Totals.Unsettled, q.Over),
+		}
+	}
 }

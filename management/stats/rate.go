@@ -14,6 +14,11 @@ func perSecond(before, now uint64, elapsed time.Duration) float64 {
 	return float64(now-before) / elapsed.Seconds()
 }
 
+// change is how fast a number became larger, or smaller.
+func change(before, now uint64, elapsed time.Duration) float64 {
+	return (float64(now) - float64(before)) / elapsed.Seconds()
+}
+
 // queueRates are the rates of a queue between two times. With another leader they are 0: it may have been behind, or the
 // one before cut off, and what was caught up at once would look like a spike.
 func queueRates(before, now *Queue, elapsed time.Duration) Rates {
@@ -64,4 +69,13 @@ func (t *Totals) add(s *broker.QueueStats) {
 	t.Ready, t.Unsettled, t.Delayed, t.Backlog = t.Ready+s.Ready, t.Unsettled+s.Unsettled, t.Delayed+s.Delayed, t.Backlog+s.Backlog
 	t.Bytes += s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes
 	t.Consumers += s.Consumers
+}
+
+// add adds a queue.
+func (h *VHost) add(q *Queue) {
+	s, c := q.Stats, &h.Counts
+	h.Totals.add(s)
+	h.Rates.add(&q.Rates)
+	c.Publish, c.Deliver, c.Get, c.EmptyGets = c.Publish+s.Enqueued, c.Deliver+s.Delivered, c.Get+s.Gets, c.EmptyGets+s.EmptyGets
+	c.Ack, c.Redeliver = c.Ack+s.Settled, c.Redeliver+s.Redelivered
 }

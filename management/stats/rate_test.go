@@ -56,6 +56,42 @@ func TestRatesOfQueues(t *testing.T) {
 	}
 }
 
+// A vhost has what its queues add up to, and how fast that changes; not while figures of a node are missing.
+func TestVHosts(t *testing.T) {
+	queue := func(uid uint64, vhost string, n uint64) broker.LedStats {
+		return broker.LedStats{UID: uid, VHost: vhost, Leader: "a", Stats: &broker.QueueStats{
+			Ready: n, Unsettled: 1, Delayed: 2, Backlog: 3, Enqueued: 10 * n, Delivered: 5 * n, Gets: 4, EmptyGets: 3, Settled: 2, Redelivered: 1, Consumers: 1,
+		}}
+	}
+	at := time.Now()
+	before := newQueues(nil, []broker.LedStats{queue(1, "x", 5), queue(2, "x", 1), queue(3, "y", 8)}, at, nil)
+	all := []broker.LedStats{queue(1, "x", 15), queue(2, "x", 1), queue(3, "y", 4)}
+	now := newQueues(before, all, at.Add(2*time.Second), nil)
+	x, y := now.VHost("x"), now.VHost("y")
+	if x.Totals != (Totals{Queues: 2, Ready: 16, Unsettled: 2, Delayed: 4, Backlog: 6, Consumers: 2}) || x.Totals.Messages() != 28 {
+		t.Errorf("%+v", x.Totals)
+	}
+	if want := (Counts{Publish: 160, Deliver: 80, Get: 8, EmptyGets: 6, Ack: 4, Redeliver: 2}); x.Counts != want {
+		t.Errorf("%+v, want %+v", x.Counts, want)
+	}
+	if want := (Rates{Publish: 50, Deliver: 25}); x.Rates != want {
+		t.Errorf("%+v, want %+v", x.Rates, want)
+	}
+	if x.Growth != (Growth{Messages: 5, Ready: 5}) || y.Growth != (Growth{Messages: -2, Ready: -2}) || before.VHost("x").Growth != (Growth{}) {
+		t.Errorf("%+v, %+v", x.Growth, y.Growth)
+	}
+	if none := *now.VHost("none"); none != (VHost{}) {
+		t.Errorf("%+v", none)
+	}
+	if late := newQueues(before, all, at.Add(RateWithin+1), nil); late.VHost("x").Growth != (Growth{}) {
+		t.Errorf("%+v", late.VHost("x").Growth)
+	}
+	partly := newQueues(before, all[:1], at.Add(time.Second), []string{"b"})
+	if whole := newQueues(partly, all, at.Add(2*time.Second), nil); partly.VHost("x").Growth != (Growth{}) || whole.VHost("x").Growth != (Growth{}) {
+		t.Errorf("%+v, %+v", partly.VHost("x").Growth, whole.VHost("x").Growth)
+	}
+}
+
 // The busiest queues come first, and those that are equal keep their places.
 func TestTop(t *testing.T) {
 	all := &Queues{Of: map[uint64]*Queue{}}

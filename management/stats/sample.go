@@ -12,9 +12,33 @@ type Queues struct {
 	At     time.Time
 	Of     map[uint64]*Queue // by UID
 	Totals Totals
-	Rates  Rates         // of all queues together
-	Over   time.Duration // that the rates are measured over; 0: they are not known
-	Silent []string      // nodes that did not answer: the queues that they lead are missing
+	Rates  Rates             // of all queues together
+	VHosts map[string]*VHost // those that have such queues
+	Over   time.Duration     // that the rates are measured over; 0: they are not known
+	Silent []string          // nodes that did not answer: the queues that they lead are missing
+}
+
+// VHost adds up the queues of a vhost.
+type VHost struct {
+	Totals Totals
+	Counts Counts
+	Rates  Rates
+	Growth Growth
+}
+
+// Counts are what queues have counted since they were declared.
+type Counts struct{ Publish, Deliver, Get, EmptyGets, Ack, Redeliver uint64 }
+
+// Growth is how fast the messages of a vhost become more, in messages per second; negative: they become fewer. It is 0 if
+// it is not known.
+type Growth struct{ Messages, Ready, Unsettled float64 }
+
+// VHost returns what the queues of a vhost add up to; zeros if it has none.
+func (q *Queues) VHost(name string) *VHost {
+	if h := q.VHosts[name]; h != nil {
+		return h
+	}
+	return &VHost{}
 }
 
 // RatesOf returns the rates of a queue; nil if it has no leader.
@@ -40,6 +64,9 @@ type Totals struct {
 	Bytes                              uint64 // of all these messages
 	Consumers                          int
 }
+
+// Messages counts all of them.
+func (t *Totals) Messages() uint64 { return t.Ready + t.Unsettled + t.Delayed + t.Backlog }
 
 // Rates are in messages per second.
 type Rates struct {
