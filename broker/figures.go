@@ -1,8 +1,12 @@
 package broker
 
 import (
+	"context"
 	"iter"
 
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -26,6 +30,16 @@ func (b *Broker) LedQueues() iter.Seq[LedQueue] {
 			}
 		}
 	}
+}
+
+// ExchangeCounts are the counts of an exchange on one node.
+type ExchangeCounts = clients.ExchangeFigures
+
+// AllExchangeCounts returns what the clients of each node have published to each exchange, and the nodes that did not answer.
+// It checks no permission: whoever shows them does.
+func (b *Broker) AllExchangeCounts(ctx context.Context) (all []ExchangeCounts, silent []string, err error) {
+	all, nodes, err := b.everywhere.Exchanges(ctx)
+	return all, id.Names(nodes), failure.Translate(err, failure.Error{Kind: "exchanges"})
 }
 
 // DeadLetterCauses counts a node's dead letters by cause (DL-52).

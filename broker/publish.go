@@ -70,6 +70,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		m.Sender.charge(v, m.VHost, len(m.Body))
 	}
 	n := len(p.uids)
+	b.countExchange(m.Sender, p.exchange, n)
 	if n == 0 {
 		p.unroutable(m.Mandatory)
 		return

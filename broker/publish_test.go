@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -217,6 +219,33 @@ func TestPublishUnroutable(t *testing.T) {
 	}
 	if c := &b.clients.Counters; c.UnroutableDropped.Load() != 1 || c.UnroutableReturned.Load() != 1 {
 		t.Errorf("%d dropped, %d returned", c.UnroutableDropped.Load(), c.UnroutableReturned.Load())
+	}
+}
+
+// What is published to an exchange is counted there, with the queues that it was routed to, be they one or none or many; what
+// is refused is not.
+func TestPublishedToExchanges(t *testing.T) {
+	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q0", "q1")
+	ctx := identity.WithIdentity(t.Context(), identity.Itself())
+	s, err := b.NewSender(ctx, &SendRights{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sender := range []*Sender{nil, s} {
+		for _, p := range []Publish{
+			{Exchange: "amq.fanout"}, {RoutingKey: "q0"}, {Exchange: "amq.fanout"}, {RoutingKey: "nix"}, {Exchange: "amq.topic"}, {Exchange: "nix"},
+			{Exchange: "amq.fanout", Body: make([]byte, 1001)},
+		} {
+			p.VHost, p.Sender = "/", sender
+			publish(t, b, &p)
+		}
+	}
+	got := map[string][2]uint64{}
+	for _, f := range b.clients.ExchangeFigures(b.view) {
+		got[f.Name] = [2]uint64{f.In, f.Out}
+	}
+	if want := map[string][2]uint64{"": {4, 2}, "amq.fanout": {4, 8}, "amq.topic": {2, 0}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -16,13 +16,14 @@ import (
 // routed is a message that was checked and routed. It can be reused, with its slices, for another
 // message.
 type routed struct {
-	b       *Broker
-	msg     message.Message // in its stored form
-	ttlMs   int64
-	later   quorumq.Delay
-	keys    []string
-	routing catalog.Publication
-	uids    []id.QueueUID // the queues that it is routed to
+	b        *Broker
+	exchange *catalog.Exchange // that it is published to
+	msg      message.Message   // in its stored form
+	ttlMs    int64
+	later    quorumq.Delay
+	keys     []string
+	routing  catalog.Publication
+	uids     []id.QueueUID // the queues that it is routed to
 }
 
 // prepare checks the message in the order of PUB-1, fills msg, and routes.
@@ -44,6 +45,7 @@ func (r *routed) prepare(ctx context.Context, m *Publish) error {
 	if err != nil {
 		return err
 	}
+	r.exchange = x
 	r.msg.Properties, r.msg.Headers = m.Properties, m.Headers
 	r.msg.Exchange, r.msg.Body = m.Exchange, m.Body
 	if r.ttlMs, err = expiration(&r.msg); err != nil {
@@ -112,5 +114,6 @@ func (b *Broker) permitPublish(v *catalog.View, m *Publish) (permission.SendRigh
 // release drops the message but keeps the slices.
 func (r *routed) release() {
 	clear(r.keys)
+	r.exchange = nil
 	r.msg, r.routing = message.Message{}, catalog.Publication{}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/broker/limits"
 	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
 )
 
 // Sender is the publisher on one stream or channel, with what the broker has found out about it. Only one goroutine at
@@ -20,6 +21,9 @@ type Sender struct {
 	entered string                                      // the vhost that the connection was counted in last
 	rights  *SendRights
 	gates   limits.Sender
+	// exchange is the one that it published to last, and counts are those of it.
+	exchange *catalog.Exchange
+	counts   *clients.ExchangeCounts
 }
 
 // SendRights caches, for all senders of a connection, what its users may do at exchanges: while users and permissions
@@ -122,4 +126,17 @@ func (s *Sender) Held(vhost string) (limits.Hold, bool) { return s.gates.Held(s.
 // charge counts a message towards the limits of its sender and vhost; bytes is the size of the body.
 func (s *Sender) charge(v *catalog.View, vhost string, bytes int) {
 	s.gates.Charge(v, s.who, vhost, bytes)
+}
+
+// countExchange counts a message to an exchange and the queues that it was routed to. A sender remembers the counts of its
+// last exchange, so that most publishes look for nothing.
+func (b *Broker) countExchange(s *Sender, x *catalog.Exchange, queues int) {
+	if s == nil {
+		b.clients.ExchangeCounts(x, b.view).Add(queues)
+		return
+	}
+	if s.exchange != x {
+		s.exchange, s.counts = x, b.clients.ExchangeCounts(x, b.view)
+	}
+	s.counts.Add(queues)
 }

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 
+	"google.golang.org/grpc"
+
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -34,4 +36,9 @@ func (s calls) ListChannels(ctx context.Context, r *nodev1.ListChannelsRequest) 
 // ListConsumers answers for this node.
 func (s calls) ListConsumers(ctx context.Context, r *nodev1.ListConsumersRequest) (*nodev1.ListConsumersResponse, error) {
 	return s.c.everywhere.ListConsumers(ctx, r)
+}
+
+// ExchangeFigures answers for this node.
+func (s calls) ExchangeFigures(_ *nodev1.ExchangeFiguresRequest, stream grpc.ServerStreamingServer[nodev1.ExchangeFiguresResponse]) error {
+	return s.c.everywhere.SendExchanges(stream)
 }

@@ -1,5 +1,5 @@
 // Package clients knows what the clients of one node have open: connections, with what limits
-// count of them, consumers, and the node's figures as gateway. The use cases write it; the node's
+// count of them, consumers, what they publish to each exchange, and the node's figures as gateway. The use cases write it; the node's
 // part of the cluster reads it, for operators and for other nodes.
 package clients
 
@@ -11,6 +11,7 @@ type Registry struct {
 	connections
 	consumers
 	quotaGates
+	exchanges
 }
 
 // New returns a registry of a node without clients.

@@ -60,7 +60,7 @@ func Table() []Package {
 		{Path: "cluster/datadir", Imports: []string{"id", "cluster/datadir/sealed", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/event", Imports: []string{"id", "catalog"}},
 		{Path: "cluster/export", Imports: []string{"internal/latency", "internal/wait"}},
-		{Path: "cluster/clients", Imports: []string{"id", "internal/wait"}},
+		{Path: "cluster/clients", Imports: []string{"id", "catalog", "internal/wait"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event", "internal/wait"}},
 		{Path: "cluster/traffic", Imports: []string{"quorumq"}},

@@ -35,6 +35,15 @@ type exchangeRow struct {
 	AutoDelete bool           `json:"auto_delete"`
 	Internal   bool           `json:"internal"`
 	Arguments  map[string]any `json:"arguments"`
+	Stats      exchangeStats  `json:"message_stats"`
+}
+
+// exchangeStats are the messages published to an exchange, and the queues that they were routed to; nil: none were.
+type exchangeStats struct {
+	In      *uint64   `json:"publish_in"`
+	Out     *uint64   `json:"publish_out"`
+	InRate  perSecond `json:"publish_in_details"`
+	OutRate perSecond `json:"publish_out_details"`
 }
 
 // defaultExchange is what addresses, and the API's, have in place of the default exchange's empty name.

@@ -37,6 +37,23 @@ func TestExchanges(t *testing.T) {
 	x.refuses("/ui/exchange/delete", form("vhost", "/", "name", "amq.topic", "typed", "amq.topic"), http.StatusForbidden, "amq.topic")
 }
 
+// Exchanges and vhosts are shown with what goes through them.
+func TestTrafficOfExchangesAndVHosts(t *testing.T) {
+	s := start(t, 1)
+	x := s.login("guest", "guest")
+	x.does("/ui/queues/declare", form("vhost", "/", "name", "q"))
+	for range 3 {
+		s.api(http.MethodPost, "/api/exchanges/%2F/amq.default/publish", `{"routing_key":"q","properties":{},"payload":"x","payload_encoding":"string"}`)
+	}
+	const published = `Published</div><div class="value">3</div>`
+	x.await("/ui/exchange?vhost=%2F&name=amq.default", published)
+	x.shows("/ui/exchange?vhost=%2F&name=amq.default", published, `Routed to queues</div><div class="value">3</div>`, `In</div><div class="value">`)
+	x.shows("/ui/exchange?vhost=%2F&name=amq.topic", `Published</div><div class="value">–</div>`)
+	x.shows("/ui/exchanges?sort=message_stats.publish_in_details.rate&sort_reverse=true", "(default exchange)", ">In</a>", ">Out</a>", "/s</td>", `aria-sort="descending"`)
+	x.await("/ui/vhost?name=%2F", `Ready</div><div class="value">3</div>`)
+	x.shows("/ui/vhosts?sort=messages_ready", ">Ready</a>", ">In</a>", `<td class="number">3</td>`)
+}
+
 // Bindings are made and removed from either side, and routing along them is explained.
 func TestBindings(t *testing.T) {
 	x := start(t, 1).login("guest", "guest")

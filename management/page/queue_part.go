@@ -74,7 +74,7 @@ func loadQueueBindings(v *visit) (any, error) {
 	var exchanges listPage[struct {
 		Name string `json:"name"`
 	}]
-	err = v.list(&exchanges, url.Values{"columns": {"name"}, "page": {"1"}, "page_size": {exchangesOffered}}, "/api/exchanges/%s", vhost)
+	err = v.list(&exchanges, url.Values{"columns": {"name"}, "disable_stats": {"true"}, "page": {"1"}, "page_size": {exchangesOffered}}, "/api/exchanges/%s", vhost)
 	for _, x := range exchanges.Items {
 		if x.Name != "" { // the default exchange has no bindings of its own
 			p.Exchanges = append(p.Exchanges, x.Name)

@@ -5,14 +5,15 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/management/stats"
 	"github.com/quorate/quorate/message"
 )
 
 // exchangeRoutes are about exchanges.
 func exchangeRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/exchanges", tag: management, serve: listExchanges, query: listQuery(), says: "the exchanges of all vhosts that the caller may see"},
-		{method: "GET", path: "/api/exchanges/{vhost}", tag: management, serve: listExchanges, query: listQuery(), says: "the exchanges of a vhost"},
+		{method: "GET", path: "/api/exchanges", tag: management, serve: listExchanges, query: listQuery(withoutFigures()), says: "the exchanges of all vhosts that the caller may see"},
+		{method: "GET", path: "/api/exchanges/{vhost}", tag: management, serve: listExchanges, query: listQuery(withoutFigures()), says: "the exchanges of a vhost"},
 		{method: "GET", path: "/api/exchanges/{vhost}/{name}", tag: management, serve: getExchange, says: "one exchange"},
 		{method: "PUT", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDeclare), serve: putExchange, says: "declares an exchange"},
 		{method: "DELETE", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDelete), serve: deleteExchange, query: []parameter{flagParam("if-unused", "refuses if there are bindings from it")}, says: "deletes an exchange; with if-unused only one that is no source of a binding"},
@@ -50,6 +51,16 @@ func ofExchange(x *broker.Exchange) object {
 	}
 }
 
+// withCounts adds what was published to an exchange. As in RabbitMQ, one that nothing was published to has no message_stats.
+func (o object) withCounts(all *stats.Exchanges, x *broker.Exchange) object {
+	if c := all.Of[stats.ExchangeName{VHost: x.VHost, Name: x.Name}]; c != nil {
+		o["message_stats"] = object{
+			"publish_in": c.In, "publish_in_details": object{"rate": c.InRate}, "publish_out": c.Out, "publish_out_details": object{"rate": c.OutRate},
+		}
+	}
+	return o
+}
+
 // shown returns a table that is shown as {}, not null, if it is empty.
 func shown(t message.Table) message.Table {
 	if t == nil {
@@ -69,7 +80,16 @@ func listExchanges(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.list(of(all, func(x *broker.Exchange) string { return x.Name }, ofExchange), nil)
+	build, silent := ofExchange, []string(nil)
+	if !c.flag("disable_stats") {
+		newest, err := c.api.Stats.Exchanges(c.Context())
+		if err != nil {
+			return reply{}, err
+		}
+		build = func(x *broker.Exchange) object { return ofExchange(x).withCounts(newest, x) }
+		silent = newest.Silent
+	}
+	return c.list(of(all, func(x *broker.Exchange) string { return x.Name }, build), silent)
 }
 
 // getExchange takes amq.default for the default exchange.
@@ -78,7 +98,11 @@ func getExchange(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{body: ofExchange(&x)}, nil
+	newest, err := c.api.Stats.Exchanges(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofExchange(&x).withCounts(newest, &x), silent: newest.Silent}, nil
 }
 
 // putExchange declares a durable direct exchange unless the body says otherwise.

@@ -1,6 +1,15 @@
 package rest_test
 
-import "strings"
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
 
 func exchangeRows() []row {
 	return []row{
@@ -61,4 +70,85 @@ func exchangeRows() []row {
 		{do: "DELETE /api/exchanges/%2F/plain?if-unused=true", code: 204},
 		{do: "DELETE /api/queues/%2F/of-x", code: 204},
 	}
+}
+
+// Exchanges have what was published to them through all nodes, and how many queues it was routed to; one that was not used has
+// nothing.
+func TestExchangeCounts(t *testing.T) {
+	a := start(t, 3)
+	for _, name := range []string{"a", "b"} {
+		a.run([]row{
+			{do: "PUT /api/queues/%2F/" + name, code: http.StatusCreated},
+			{do: "POST /api/bindings/%2F/e/amq.fanout/q/" + name, body: `{}`, code: http.StatusCreated},
+		})
+	}
+	for i := range 3 {
+		address := "amqp://guest:guest@" + a.cluster.AMQP(i) + "/"
+		conn, err := amqp091.Dial(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ch, err := conn.Channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			for _, p := range [][2]string{{"amq.fanout", ""}, {"", "a"}, {"", "nix"}} {
+				if err := ch.PublishWithContext(t.Context(), p[0], p[1], false, false, amqp091.Publishing{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := ch.QueueDeclarePassive("a", true, false, false, false, nil); err != nil { // what was sent before it is published
+			t.Fatal(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type exchange struct {
+		Name  string
+		Stats *struct {
+			In      uint64                  `json:"publish_in"`
+			Out     uint64                  `json:"publish_out"`
+			InRate  *struct{ Rate float64 } `json:"publish_in_details"`
+			OutRate *struct{ Rate float64 } `json:"publish_out_details"`
+		} `json:"message_stats"`
+	}
+	want := map[string][2]uint64{"amq.fanout": {30, 60}, "": {60, 30}}
+	testcluster.Poll(t, "the counts of all nodes are there", func() error {
+		var all []exchange
+		a.get("", "/api/exchanges", &all)
+		for _, x := range all {
+			n, used := want[x.Name]
+			if (x.Stats != nil) != used || used && (x.Stats.In != n[0] || x.Stats.Out != n[1] || x.Stats.InRate == nil || x.Stats.OutRate == nil) {
+				return fmt.Errorf("%q: %+v, want %v", x.Name, x.Stats, n)
+			}
+		}
+		return nil
+	})
+	var one exchange
+	a.get("", "/api/exchanges/%2F/amq.default", &one)
+	if one.Stats == nil || one.Stats.In != 60 || one.Stats.Out != 30 {
+		t.Errorf("%+v", one.Stats)
+	}
+	var sorted, bare []exchange
+	a.get("manager", "/api/exchanges/%2F?sort=message_stats.publish_out&sort_reverse=true", &sorted)
+	if len(sorted) < 7 || sorted[0].Name != "amq.fanout" || sorted[1].Name != "" {
+		t.Errorf("%+v", sorted)
+	}
+	a.get("", "/api/exchanges?disable_stats=true", &bare)
+	for _, x := range bare {
+		if x.Stats != nil {
+			t.Errorf("%+v", x)
+		}
+	}
+	a.cluster.Kill(0)
+	testcluster.Poll(t, "the node that is away is named", func() error {
+		var all []exchange
+		if silent := a.get("", "/api/exchanges", &all).Get("Quorate-Silent"); !strings.Contains(silent, "node-0") {
+			return fmt.Errorf("silent: %q", silent)
+		}
+		return nil
+	})
 }

@@ -244,7 +244,14 @@ func TestRates(t *testing.T) {
 		a.get("", "/api/queues", &queues)
 		a.get("", "/api/overview", &all)
 		a.get("", "/api/vhosts", &vhosts)
-		for _, s := range []stats{queues[0].Stats, all.Stats, vhosts[0].Stats} {
+		var exchange struct {
+			Stats struct {
+				Publish uint64                 `json:"publish_in"`
+				Rate    struct{ Rate float64 } `json:"publish_in_details"`
+			} `json:"message_stats"`
+		}
+		a.get("", "/api/exchanges/%2F/amq.default", &exchange)
+		for _, s := range []stats{queues[0].Stats, all.Stats, vhosts[0].Stats, stats(exchange.Stats)} {
 			if s.Rate.Rate <= 0 || s.Rate.Rate > float64(s.Publish) {
 				return fmt.Errorf("%+v", s)
 			}

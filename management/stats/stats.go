@@ -1,5 +1,5 @@
-// Package stats collects the figures of the whole cluster for those that look at them: of all queues, of the nodes, and
-// how fast they change. All that look share what is collected. While nobody asks, nothing is collected.
+// Package stats collects the figures of the whole cluster for those that look at them: of all queues and exchanges, of the
+// nodes, and how fast they change. All that look share what is collected. While nobody asks, nothing is collected.
 //
 // # Reading order
 //
@@ -7,7 +7,7 @@
 //   - How it is shared: shared.go.
 //   - The arithmetic: rate.go.
 //   - The busiest queues: top.go.
-//   - The rounds: queues.go, cluster.go.
+//   - The rounds: queues.go, exchanges.go, cluster.go.
 package stats
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// FreshFor is how old the figures of the queues may be, and the counts of objects.
+	// FreshFor is how old the figures of the queues and exchanges may be, and the counts of objects.
 	FreshFor = 5 * time.Second
 	// SampleEvery is how old a sample of the nodes may be, and how far apart two are while somebody watches.
 	SampleEvery = time.Second
@@ -45,10 +45,11 @@ type Config struct {
 // figures does.
 type Collector struct {
 	Config
-	end     context.CancelFunc
-	queues  shared[*Queues]
-	objects shared[*inventory]
-	cluster shared[*Cluster]
+	end       context.CancelFunc
+	queues    shared[*Queues]
+	exchanges shared[*Exchanges]
+	objects   shared[*inventory]
+	cluster   shared[*Cluster]
 
 	mu      sync.Mutex
 	history []*Cluster // oldest first
@@ -62,6 +63,7 @@ func New(c Config) *Collector {
 	life, end := context.WithCancel(identity.WithIdentity(context.Background(), identity.Itself()))
 	out := &Collector{Config: c, end: end}
 	out.queues = shared[*Queues]{life: life, fresh: FreshFor, take: out.takeQueues}
+	out.exchanges = shared[*Exchanges]{life: life, fresh: FreshFor, take: out.takeExchanges}
 	out.objects = shared[*inventory]{life: life, fresh: FreshFor, take: out.takeInventory}
 	out.cluster = shared[*Cluster]{life: life, fresh: SampleEvery, take: out.takeCluster}
 	return out
@@ -72,12 +74,17 @@ func (c *Collector) Close() {
 	c.end()
 	c.cluster.close() // first, since it may wait for the others
 	c.objects.close()
+	c.exchanges.close()
 	c.queues.close()
 }
 
 // Queues returns the figures of all queues that have a leader, at most FreshFor old. However many ask, each node is asked
 // once.
 func (c *Collector) Queues(ctx context.Context) (*Queues, error) { return c.queues.get(ctx) }
+
+// Exchanges returns the counts of all exchanges that something was published to, at most FreshFor old. However many ask, each
+// node is asked once.
+func (c *Collector) Exchanges(ctx context.Context) (*Exchanges, error) { return c.exchanges.get(ctx) }
 
 // Cluster returns the newest sample of the nodes, at most SampleEvery old.
 func (c *Collector) Cluster(ctx context.Context) (*Cluster, error) { return c.cluster.get(ctx) }
