@@ -221,7 +221,7 @@ func (b *Broker) makeParts() {
 		View: x.view, Logins: b.Logins, Timeouts: &x.clients.Counters.PermissionTimeouts, Log: b.log,
 	})
 	b.Audit = audit.New(audit.Config{
-		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Log: b.log,
+		Node: x.node, Who: b.Logins.Caller, Keep: x.keep, Refused: &x.clients.Counters.LoginsRefused, Tried: x.clients.Logins.Count, Log: b.log,
 	})
 	b.Administration = administration.New(administration.Config{
 		DefaultUser: c.DefaultUser, DefaultPassword: c.DefaultPassword, View: x.view, Policies: x.policies,

@@ -42,3 +42,8 @@ func (s calls) ListConsumers(ctx context.Context, r *nodev1.ListConsumersRequest
 func (s calls) ExchangeFigures(_ *nodev1.ExchangeFiguresRequest, stream grpc.ServerStreamingServer[nodev1.ExchangeFiguresResponse]) error {
 	return s.c.everywhere.SendExchanges(stream)
 }
+
+// LoginAttempts answers for this node.
+func (s calls) LoginAttempts(ctx context.Context, r *nodev1.LoginAttemptsRequest) (*nodev1.LoginAttemptsResponse, error) {
+	return s.c.everywhere.LoginAttempts(ctx, r)
+}

@@ -140,7 +140,10 @@ type Config struct {
 	Keep func(event.AuditList, event.Event)
 	// Refused counts logins that were refused.
 	Refused *atomic.Uint64
-	Log     *slog.Logger
+	// Tried counts an attempt to log in, over a protocol from an address; user is as the client has named it. It must return
+	// soon.
+	Tried func(protocol, address, user string, accepted bool)
+	Log   *slog.Logger
 }
 
 // Caller is the caller of an act as a record shows it; the zero value is an unknown caller.

@@ -30,7 +30,7 @@ func user(name string, administrator bool) context.Context {
 func testAudit(w io.Writer, refused *atomic.Uint64) *Log {
 	return New(Config{
 		Who:  func(ctx context.Context) Caller { who, _ := ctx.Value(callerKey{}).(Caller); return who },
-		Keep: func(event.AuditList, event.Event) {}, Refused: refused, Log: slog.New(slog.NewTextHandler(w, nil)),
+		Keep: func(event.AuditList, event.Event) {}, Refused: refused, Tried: func(string, string, string, bool) {}, Log: slog.New(slog.NewTextHandler(w, nil)),
 	})
 }
 

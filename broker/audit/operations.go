@@ -42,6 +42,7 @@ const (
 	OpMemberReplace        Operation = "member.replace"
 	OpLeaderTransfer       Operation = "leader.transfer"
 	OpOperationCancel      Operation = "operation.cancel"
+	OpLoginsReset          Operation = "logins.reset"
 
 	OpLogin           Operation = "login"
 	OpQueueDeclare    Operation = "queue.declare"
@@ -65,7 +66,7 @@ func administration() []Operation {
 		OpDefinitionsImport,
 		OpQueueExport, OpQueueRestore,
 		OpConnectionClose, OpLogLevel, OpVersionFinalise, OpNodeJoin, OpNodeDrain, OpNodeUndrain, OpNodeForget, OpNodeReplace, OpNodeRemove, OpQueuesGrow, OpQueuesShrink,
-		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel,
+		OpQueuesRebalance, OpMemberAdd, OpMemberRemove, OpMemberReplace, OpLeaderTransfer, OpOperationCancel, OpLoginsReset,
 	}
 }
 

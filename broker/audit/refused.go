@@ -22,6 +22,7 @@ func (l *Log) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	if !ok || !e.Unauthenticated && e.Class != failure.ResourceExhausted && e.Class != failure.NotAllowed {
 		return
 	}
+	l.cfg.Tried(try.From.Protocol, try.From.Address, try.User, false)
 	if e.Unauthenticated { // those refused without a check are counted elsewhere
 		l.cfg.Refused.Add(1)
 	}
@@ -39,5 +40,6 @@ func (l *Log) LoggedIn(ctx context.Context, from Origin, vhost string) {
 	if who.User == "" {
 		return
 	}
+	l.cfg.Tried(from.Protocol, from.Address, who.User, true)
 	l.recordAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User, From: from}, nil, event.Done, nil)
 }

@@ -3,6 +3,8 @@ package audit
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,5 +39,27 @@ func TestRefusedLoginsAreLogged(t *testing.T) {
 	l.LoginRefused(t.Context(), try, &failure.Error{Class: failure.ResourceExhausted})
 	if refused.Load() != n || strings.Contains(log.String(), "starting") {
 		t.Errorf("what is not the client's doing counts: %s", log.String())
+	}
+}
+
+// Attempts to log in are counted by how they end, with what is known of where they come from. What is no client's fault is no
+// attempt.
+func TestLoginsAreCounted(t *testing.T) {
+	var refused atomic.Uint64
+	var got []string
+	l := testAudit(io.Discard, &refused)
+	l.cfg.Tried = func(protocol, address, user string, accepted bool) {
+		got = append(got, fmt.Sprint(protocol, " ", address, " ", user, " ", accepted))
+	}
+	from := Origin{Protocol: "amqp", Address: "192.0.2.1:5"}
+	try := LoginTry{From: from, User: "u"}
+	l.LoginRefused(t.Context(), try, &failure.Error{Class: failure.AccessRefused, Unauthenticated: true})
+	l.LoginRefused(t.Context(), try, &failure.Error{Class: failure.ResourceExhausted})
+	l.LoginRefused(t.Context(), try, &failure.Error{Class: failure.Unavailable})
+	l.LoggedIn(t.Context(), from, "/") // nobody has to log in
+	l.LoggedIn(user("v", false), from, "/")
+	want := "amqp 192.0.2.1:5 u false; amqp 192.0.2.1:5 u false; amqp 192.0.2.1:5 v true"
+	if text := strings.Join(got, "; "); text != want {
+		t.Errorf("%s, want %s", text, want)
 	}
 }

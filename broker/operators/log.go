@@ -18,11 +18,9 @@ type LogPosition = peer.Position
 // ReadLog returns lines of a node's log that have a level at least, behind a position. With wait it waits a while for a
 // newer line. Errors: NotFound; Unavailable if the node does not answer.
 func (o *Operators) ReadLog(ctx context.Context, node string, at LogPosition, level slog.Level, wait bool) (LogPage, error) {
-	about := failure.Error{Kind: "node", Name: node}
-	own, _ := o.cluster.Self()
-	if _, known := o.cluster.View().Node(id.NodeID(node)); !known && id.NodeID(node) != own {
-		about.Class, about.Reason = failure.NotFound, "does not exist"
-		return LogPage{}, &about
+	about, err := o.knownNode(node)
+	if err != nil {
+		return LogPage{}, err
 	}
 	p, err := o.cluster.Logs().Read(ctx, id.NodeID(node), at, level, wait)
 	return p, failure.Translate(err, about)

@@ -7,6 +7,7 @@ package clients
 // know nothing of one another but that a consumer has a connection.
 type Registry struct {
 	Counters Counters
+	Logins   Logins
 
 	connections
 	consumers

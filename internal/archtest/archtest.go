@@ -126,7 +126,7 @@ func Table() []Package {
 		{Path: "broker/backups", Imports: []string{"id", "message", "backup", "catalog", "quorumq", "cluster", "cluster/traffic", "cluster/gateway", "broker/failure", "broker/serving"}},
 		{Path: "broker/watch", Imports: []string{"id", "cluster/event", "cluster/peer", "broker/failure", "broker/names", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
 		{Path: "broker/connections", Imports: []string{"id", "catalog", "policy", "cluster/clients", "broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/limits"}},
-		{Path: "broker/operators", Imports: []string{"id", "cluster/peer", "catalog", "cluster", "cluster/vitals", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
+		{Path: "broker/operators", Imports: []string{"id", "cluster/peer", "catalog", "cluster", "cluster/clients", "cluster/vitals", "cluster/traffic", "cluster/operation", "cluster/nodeclock", "cluster/disk", "broker/failure", "broker/serving", "broker/audit", "cluster/metadata", "cluster/membership"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/forwarding", "cluster/operation", "cluster/event", "deadletter",
 			"internal/wait", "internal/lograte", "cluster/metadata", "cluster/leader", "cluster/disk", "cluster/peer",

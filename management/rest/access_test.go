@@ -240,6 +240,9 @@ func clusterRows() []row {
 		{do: "POST /v1/nodes/nix/drain", body: `{}`, code: 404},
 		{do: "POST /v1/nodes/nix/drain", body: `{"timeout_ms":-1}`, code: 400},
 		{do: "POST /v1/nodes/nix/undrain", code: 404},
+		{do: "GET /api/auth/attempts/nix", code: 404},
+		{do: "GET /api/auth/attempts/nix/source", code: 404},
+		{do: "DELETE /api/auth/attempts/nix", code: 404},
 	}
 }
 

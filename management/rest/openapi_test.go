@@ -139,7 +139,7 @@ func TestListsTakeTheirParameters(t *testing.T) {
 		{do: "PUT /api/exchanges/%2F/named", body: `{"type":"topic"}`, code: 201},
 		{do: "PUT /api/topic-permissions/%2F/guest", body: `{"exchange":"named","write":"","read":""}`, code: 201},
 	})
-	path := strings.NewReplacer("{$}", "", "{vhost}", "%2F", "{user}", "guest", "{name}", "named", "{source}", "named", "{destination}", "named", "{component}", "shovel")
+	path := strings.NewReplacer("{$}", "", "{vhost}", "%2F", "{user}", "guest", "{name}", "named", "{source}", "named", "{destination}", "named", "{component}", "shovel", "{node}", c.Name(0))
 	lists := 0
 	for _, r := range rest.Routes() {
 		if !slices.Contains(r.Query, "page") {
