@@ -60,7 +60,8 @@ func New(c Config) http.Handler {
 // MaxFormBytes bounds a form, except one with definitions.
 const MaxFormBytes = 2 << 20
 
-// protect keeps browsers from running or showing anything that is not the page's own.
+// protect keeps browsers from running or showing anything that is not the page's own. What is only asked for has no
+// body: a form of an unauthenticated client would be read into memory, and into files.
 func protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -69,6 +70,9 @@ func protect(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			r.Body = http.NoBody
+		}
 		next.ServeHTTP(w, r)
 	})
 }

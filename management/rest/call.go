@@ -8,6 +8,7 @@ type call struct {
 	api           *api
 	route         *route
 	w             http.ResponseWriter // for routes that stream; others return a reply
+	answered      func()              // called when the answer is written, or cannot be
 }
 
 // vhost is the vhost of the path; "" where the path has none.

@@ -25,31 +25,7 @@ func messageRoutes() []route {
 const (
 	quotaPatience   = 5 * time.Second // until quotas let a message through (VH-14)
 	confirmPatience = 30 * time.Second
-	slotPatience    = 5 * time.Second // until another request with messages has ended
 )
-
-// messageRequests is how many requests of a node have messages in memory at a time; others wait up to slotPatience.
-const messageRequests = 4
-
-// withMessages serves a route that has messages in memory.
-func withMessages(serve func(c *call) (reply, error)) func(c *call) (reply, error) {
-	return func(c *call) (reply, error) {
-		wait := time.NewTimer(slotPatience)
-		defer wait.Stop()
-		select {
-		case c.api.messages <- struct{}{}:
-			defer func() { <-c.api.messages }()
-			return serve(c)
-		case <-wait.C:
-			return reply{}, &failure.Error{
-				Class: failure.ResourceExhausted, Kind: "message", VHost: c.vhost(),
-				Reason: "this node serves " + strconv.Itoa(messageRequests) + " requests with messages at a time; repeat it, or use AMQP or gRPC",
-			}
-		case <-c.Context().Done():
-			return reply{}, c.Context().Err()
-		}
-	}
-}
 
 // maxPublishBody bounds the body of a request with a message, in bytes: base64 makes four of three.
 func (c *call) maxPublishBody() int64 {

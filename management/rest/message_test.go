@@ -69,10 +69,14 @@ func TestMessageRequestsAreBounded(t *testing.T) {
 	publish := "POST /api/exchanges/%2F/amq.fanout/publish"
 	ended := make(chan error)
 	var bodies []*io.PipeWriter
-	for range 4 {
+	for i := range 4 {
+		user, password := "guest", "guest"
+		if i%2 == 0 { // one user has half of them
+			user, password = "manager", "p"
+		}
 		r, w := io.Pipe()
 		bodies = append(bodies, w)
-		go func() { ended <- a.send(publish, r) }()
+		go func() { ended <- a.send(user, password, publish, r) }()
 		if _, err := w.Write([]byte(`{"routing_key":`)); err != nil {
 			t.Fatal(err)
 		}
@@ -98,13 +102,13 @@ func TestMessageRequestsAreBounded(t *testing.T) {
 }
 
 // send sends a request whose body comes bit by bit, and waits for success.
-func (a api) send(do string, body io.Reader) error {
+func (a api) send(user, password, do string, body io.Reader) error {
 	method, path, _ := strings.Cut(do, " ")
 	r, err := http.NewRequestWithContext(a.t.Context(), method, a.base+path, body)
 	if err != nil {
 		return err
 	}
-	r.SetBasicAuth("guest", "guest")
+	r.SetBasicAuth(user, password)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ type Config struct {
 // api has the handlers, which may run concurrently.
 type api struct {
 	Config
-	messages  chan struct{} // holds a token for each request that has messages in memory
+	messages  *messageSlots
 	streams   chan struct{} // has one element for each stream that is served
 	imports   chan struct{} // has one element for each document that is imported
 	previews  chan struct{} // has one element for each policy that is previewed
@@ -47,7 +47,7 @@ func New(c Config) http.Handler { return newAPI(c).mux() }
 
 func newAPI(c Config) *api {
 	return &api{
-		Config: c, messages: make(chan struct{}, messageRequests), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
+		Config: c, messages: newMessageSlots(), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
 		previews:  make(chan struct{}, maxPreviews),
 		heartbeat: streamHeartbeat,
 	}

@@ -46,7 +46,8 @@ func (a *api) handler(r *route) http.HandlerFunc {
 			a.fail(w, err)
 			return
 		}
-		c := &call{Request: in, api: a, route: r, w: w}
+		c := &call{Request: in, api: a, route: r, w: w, answered: func() {}}
+		defer func() { c.answered() }()
 		var out reply
 		if r.act == nil {
 			out, err = r.run(in.Context(), c)
