@@ -28,7 +28,7 @@ func (c *Cluster) changeMemberships() {
 		Node: c.cfg.Node, Epoch: c.epoch, View: c.View, Transport: c.mux, Catalog: c.catalog, Members: c.host, Nodes: nodes, Disks: c.disks, Rooms: c.rooms, Life: c.ctx,
 	})
 	c.operator = membership.NewOperator(membership.OperatorConfig{
-		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: c.catalog, Transport: c.mux, Leaders: c.leaders, Placer: placer, Unloader: c.unloader,
+		Node: c.cfg.Node, Logger: c.log, Views: c.views, Catalog: c.catalog, Members: c.host, Transport: c.mux, Leaders: c.leaders, Placer: placer, Unloader: c.unloader,
 		Jobs: c.jobs, Judge: c.judge, Events: c.events, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.reconciler = membership.NewReconciler(membership.ReconcilerConfig{

@@ -23,7 +23,7 @@ func (o *Operator) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, siz
 	if err != nil || !made {
 		return r, err
 	}
-	if _, err := o.cfg.Leaders.Status(ctx, r.UID); err != nil {
+	if err := o.awaitLed(ctx, r.UID); err != nil {
 		return r, fmt.Errorf("%w: %w", traffic.ErrNotLed, err)
 	}
 	return r, nil
@@ -45,7 +45,7 @@ func (o *Operator) DeclareUnnamed(ctx context.Context, d catalog.DeclareQueue, s
 		starting, stop = context.WithDeadline(ctx, end.Add(-time.Until(end)/undeclareShare))
 		defer stop()
 	}
-	if _, err := o.cfg.Leaders.Status(starting, r.UID); err != nil {
+	if err := o.awaitLed(starting, r.UID); err != nil {
 		if stays := o.undeclare(ctx, &d, r.UID); stays != nil {
 			return r, fmt.Errorf("%w: %w; it could not be deleted again: %w", traffic.ErrNotLed, err, stays)
 		}
@@ -72,6 +72,24 @@ func (o *Operator) enter(ctx context.Context, d *catalog.DeclareQueue, size int,
 			return r, false, fmt.Errorf("%w: queue %q cannot be placed: %v", traffic.ErrUnavailable, d.Name, err) //nolint:errorlint // it is not the caller's fault
 		}
 	}
+}
+
+// firstLeader is how long a declaration waits for this node to lead, before it asks all members who
+// does: the first campaign mostly takes a few milliseconds, and nobody else stands before that.
+const firstLeader = 500 * time.Millisecond
+
+// awaitLed returns when a new queue has a leader with its configuration in force. That should mostly be
+// this node, which knows the moment it leads; others have to be asked again and again.
+func (o *Operator) awaitLed(ctx context.Context, uid id.QueueUID) error {
+	if r, there := o.cfg.Views.View().QueueByUID(uid); there && r.Leader == o.cfg.Node {
+		first, stop := context.WithTimeout(ctx, firstLeader)
+		defer stop()
+		if o.cfg.Members.AwaitLed(first, uid) == nil {
+			return nil
+		}
+	}
+	_, err := o.cfg.Leaders.Status(ctx, uid)
+	return err
 }
 
 // misplaced reports whether the catalog refused a queue because of the nodes that were chosen for it.

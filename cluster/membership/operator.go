@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/id"
 )
 
@@ -19,6 +20,7 @@ type OperatorConfig struct {
 	Logger    *slog.Logger
 	Views     *metadata.Views
 	Catalog   *metadata.Group
+	Members   *replica.Host
 	Transport Transport
 	Leaders   *leader.Leaders
 	Placer    *Placer

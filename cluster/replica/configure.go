@@ -36,7 +36,7 @@ func (q *Member) configure() {
 		l.degraded = cause
 	}
 	if have == want && !pending {
-		l.configured.Store(true)
+		q.inForce(l)
 		return
 	}
 	configure := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Configure{Config: want})}
@@ -47,7 +47,7 @@ func (q *Member) configure() {
 			q.again(func() { l.asked = nil; q.configure() })
 			return
 		}
-		l.configured.Store(true)
+		q.inForce(l)
 		if r.Count > 0 { // DL-27
 			q.h.cfg.Logger.Warn("the dead letters of a queue's backlog were dropped: at-least-once ended, x-dead-letter-on-switch is drop",
 				"queue", q.uid.String(), "messages", r.Count)
@@ -78,6 +78,12 @@ func (q *Member) configureLater(l *Led) {
 			q.configure()
 		})
 	})
+}
+
+// inForce notes that a configuration is in force in the term, which a declaration may wait for.
+func (q *Member) inForce(l *Led) {
+	l.configured.Store(true)
+	q.h.awaited.led(q.uid)
 }
 
 // config returns the configuration that is in force in the queue's machine.

@@ -38,6 +38,7 @@ type Host struct {
 	swept  bool
 
 	watcher watcher
+	awaited awaited
 	loads   *loads
 	opening sync.WaitGroup // goroutines of wake
 

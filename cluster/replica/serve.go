@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"context"
+
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -78,5 +80,25 @@ func (h *Host) LeaderOf(q id.QueueUID) (id.NodeID, bool) {
 func (h *Host) Rouse(q id.QueueUID) {
 	if h.sleeper(q) != nil {
 		h.Wake(q)
+	}
+}
+
+// AwaitLed returns nil once this node leads a queue with a configuration in force in its term, and an
+// error when ctx ends before. If the queue's member is not open yet, it is opened before others.
+func (h *Host) AwaitLed(ctx context.Context, uid id.QueueUID) error {
+	led, end := h.awaited.wait(uid)
+	defer end()
+	if q := h.Member(uid); q != nil {
+		if l := q.led.Load(); l != nil && l.configured.Load() {
+			return nil
+		}
+	} else {
+		h.Wake(uid)
+	}
+	select {
+	case <-led:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -33,6 +33,7 @@ func New(c Config) *Host {
 
 		seen:     nothing,
 		loads:    newLoads(nothing),
+		awaited:  awaited{queues: map[id.QueueUID]*awaitedQueue{}},
 		todo:     map[id.QueueUID]struct{}{},
 		changing: map[id.QueueUID]struct{}{},
 		asleep:   map[id.QueueUID]*asleep{},

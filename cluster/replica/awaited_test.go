@@ -1,0 +1,157 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// All who wait for a queue's first leader are notified, and nothing is left of who waits no longer.
+func TestAwaited(t *testing.T) {
+	a := awaited{queues: map[id.QueueUID]*awaitedQueue{}}
+	notified := func(led <-chan struct{}) bool {
+		select {
+		case <-led:
+			return true
+		default:
+			return false
+		}
+	}
+	a.led(1) // nobody waits
+	one, endOne := a.wait(1)
+	again, endAgain := a.wait(1)
+	other, endOther := a.wait(2)
+	endOne()
+	if notified(one) || notified(again) {
+		t.Error("notified too early")
+	}
+	a.led(1)
+	if !notified(again) || notified(other) {
+		t.Error("the wrong one was notified")
+	}
+	later, endLater := a.wait(1) // for the next one
+	endAgain()
+	if a.led(1); !notified(later) {
+		t.Error("the end of one that was notified ended the wait of another")
+	}
+	endLater()
+	endOther()
+	if len(a.queues) != 0 {
+		t.Errorf("%d are left", len(a.queues))
+	}
+}
+
+// RE-1: a declaration is notified once this node leads the queue, whether it waits from before the queue's member is
+// open or asks afterwards; also when there are many at the same time.
+func TestAwaitLed(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	const queues = 200
+	var all sync.WaitGroup
+	for i := range queues {
+		all.Go(func() {
+			r, err := h.Propose(ctx, &catalog.DeclareQueue{
+				VHost: "/", Name: fmt.Sprint(i), Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
+			})
+			if err == nil {
+				err = h.AwaitLed(ctx, r.UID)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			q := h.Member(r.UID)
+			if q == nil || q.Led() == nil {
+				t.Errorf("queue %d is not led", i)
+				return
+			}
+			if _, err := q.Overview(ctx); err != nil { // it fails without a configuration in force
+				t.Errorf("queue %d: %v", i, err)
+			}
+			if err := h.AwaitLed(ctx, r.UID); err != nil {
+				t.Errorf("queue %d is led already: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	h.noneAwaited()
+}
+
+// A queue that a declaration waits for is opened although the host is busy with other changes of the catalog.
+func TestAwaitLedOpensFirst(t *testing.T) {
+	t.Parallel()
+	var holds atomic.Bool
+	held, free := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(free) })
+	h := newTestHost(t, func(c *Config) {
+		c.Addressed = func(id.NodeID, string) {
+			if holds.CompareAndSwap(true, false) {
+				close(held)
+				<-free
+			}
+		}
+	})
+	t.Cleanup(release)
+	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
+	holds.Store(true)
+	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:2", Epoch: h.cfg.Epoch, Store: h.cfg.Dir.Store().Name})
+	<-held
+	uid := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
+	}).UID
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := h.AwaitLed(ctx, uid); err != nil {
+		t.Error(err)
+	}
+}
+
+// A declaration whose time ends before this node leads the queue leaves nothing behind.
+func TestAwaitLedInVain(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	h.mustPropose(&catalog.RegisterNode{ID: "b", Address: "127.0.0.1:2", Epoch: 1, Store: "of b"})
+	h.mustPropose(&catalog.RegisterNode{ID: "c", Address: "127.0.0.1:3", Epoch: 1, Store: "of c"})
+	uid := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a", "b", "c"}, Leader: "a",
+	}).UID
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() { ended <- h.AwaitLed(ctx, uid) }()
+	}
+	h.poll("both wait, and the member is open", func() error {
+		h.awaited.mu.Lock()
+		defer h.awaited.mu.Unlock()
+		if q := h.awaited.queues[uid]; q == nil || q.waiters != cap(ended) || h.Member(uid) == nil {
+			return errWaiting
+		}
+		return nil
+	})
+	stop()
+	for range cap(ended) {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want the end of the context", err)
+		}
+	}
+	h.noneAwaited()
+}
+
+// noneAwaited checks that no declaration waits.
+func (h *testHost) noneAwaited() {
+	h.t.Helper()
+	h.awaited.mu.Lock()
+	defer h.awaited.mu.Unlock()
+	if n := len(h.awaited.queues); n > 0 {
+		h.t.Errorf("%d queues are still waited for", n)
+	}
+}
