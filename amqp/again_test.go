@@ -42,6 +42,41 @@ func (p *peer) getBody(queue string) string {
 	return string(b)
 }
 
+// The consumers of a channel that ends return what they hold in the order of their oldest deliveries (AM-13).
+func TestOldestReturnsFirst(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	const consumers = 6
+	_, address := serve(t, testcluster.Start(t, 1), amqp.Config{})
+	p := connect(t, address)
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true, Arguments: message.Table{{Name: "x-queue-type", Value: message.String("quorum")}}})
+	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](p)
+	for i := range consumers {
+		p.publish("", "q", false, message.Message{Body: fmt.Append(nil, i)})
+		want[*wire.BasicAck](p)
+	}
+	for i := range consumers {
+		tag := fmt.Sprint("holds ", i)
+		p.subscribe("q", tag, 1)
+		if _, body := p.delivery(tag); body != fmt.Sprint(i) {
+			t.Fatalf("delivered %q, want %d", body, i)
+		}
+	}
+	p.send(1, &wire.ChannelClose{ReplyCode: 200})
+	want[*wire.ChannelCloseOK](p)
+	p.send(1, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](p)
+	for i := range consumers {
+		if body := p.getBody("q"); body != fmt.Sprint(i) {
+			t.Errorf("%q is ready, want %d", body, i)
+		}
+	}
+}
+
 // A client that consumes again under a tag that it has cancelled continues as the same consumer.
 // What the consumer still holds counts towards its prefetch, old and new, and makes room when it is
 // settled (CO-3).

@@ -1,7 +1,9 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/quorate/quorate/amqp/wire"
@@ -140,8 +142,9 @@ func (ch *channel) quit(ctx context.Context) {
 	ch.results = nil
 	ch.c.mu.Unlock()
 	var all sync.WaitGroup
-	for x := range ch.all() {
-		all.Go(func() { x.finish(ctx) })
+	for _, x := range ch.oldestFirst(open) {
+		learned := x.end()
+		all.Go(func() { learned(ctx) })
 	}
 	all.Wait()
 	clear(ch.consumers)
@@ -150,6 +153,24 @@ func (ch *channel) quit(ctx context.Context) {
 	ch.forget()
 	ch.content = content{}
 	ch.tx = nil
+}
+
+// oldestFirst returns the channel's consumers, those first that hold the oldest deliveries: a queue gets
+// these back in front of later ones (AM-13).
+func (ch *channel) oldestFirst(held []open) []*consumer {
+	first := map[*consumer]int{}
+	for i := range held {
+		if _, older := first[held[i].x]; !older {
+			first[held[i].x] = i
+		}
+	}
+	place := func(x *consumer) int {
+		if i, holds := first[x]; holds {
+			return i
+		}
+		return len(held)
+	}
+	return slices.SortedFunc(ch.all(), func(a, b *consumer) int { return cmp.Compare(place(a), place(b)) })
 }
 
 // drop ends a channel and removes it.

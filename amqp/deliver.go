@@ -67,15 +67,15 @@ func (x *consumer) loseLocked() (cancels bool) {
 	return cancels
 }
 
-// finish ends the consumer and waits until its queue has learned that, but not beyond ctx.
-func (x *consumer) finish(ctx context.Context) {
+// end ends the consumer, and returns what waits until its queue has learned that.
+func (x *consumer) end() (wait func(ctx context.Context)) {
 	c := x.ch.c
 	c.mu.Lock()
 	x.endLocked()
 	x.doneLocked()
 	c.mu.Unlock()
-	x.c.Finish(ctx)
 	c.s.counters.consumers.Add(-1)
+	return x.c.End()
 }
 
 // madeUpChars is the number of random characters in a generated tag, with 5 bits each.

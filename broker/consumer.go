@@ -260,18 +260,27 @@ func (c *Consumer) Close() {
 // Finish is Close, but waits until the queue has ended the consumer. If the queue is auto-delete and goes with this
 // consumer, Finish also waits until the queue is gone or dead-letters its messages. It waits no longer
 // than ctx.
-func (c *Consumer) Finish(ctx context.Context) {
+func (c *Consumer) Finish(ctx context.Context) { c.End()(ctx) }
+
+// End is Close, and returns what Finish waits for. A queue ends consumers in the order in which End is called.
+func (c *Consumer) End() (wait func(ctx context.Context)) {
 	c.letGo()
 	closed := make(chan struct{})
 	c.c.CloseThen(func() { close(closed) })
-	select {
-	case <-closed:
-	case <-ctx.Done():
-		return
+	return func(ctx context.Context) {
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			return
+		}
+		if c.autoDelete {
+			c.awaitDeletion(ctx)
+		}
 	}
-	if !c.autoDelete {
-		return
-	}
+}
+
+// awaitDeletion waits, after the consumer's end, until its auto-delete queue is gone or has other consumers.
+func (c *Consumer) awaitDeletion(ctx context.Context) {
 	cl := c.b.cluster
 	for ctx.Err() == nil {
 		changed := cl.ViewChanged()
