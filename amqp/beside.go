@@ -57,8 +57,8 @@ type frameQueue struct {
 }
 
 // slow reports whether a frame may wait for something other than the windows of queues: for the
-// catalog, for a queue's answer, or for its consumers.
-func slow(f wire.Frame) bool {
+// catalog, for a queue's answer, or for its consumers. mu is held.
+func (ch *channel) slow(f wire.Frame) bool {
 	if f.Type != wire.FrameMethod {
 		return false
 	}
@@ -70,6 +70,8 @@ func slow(f wire.Frame) bool {
 	case wire.BasicConsumeID, wire.BasicCancelID, wire.BasicGetID, wire.BasicRecoverID, wire.BasicRecoverAsyncID,
 		wire.TxCommitID, wire.ChannelCloseID:
 		return true
+	case wire.BasicAckID, wire.BasicNackID, wire.BasicRejectID:
+		return ch.unsettled.got > 0
 	default:
 		return id.Class() == wire.ClassExchange || id.Class() == wire.ClassQueue
 	}
@@ -80,12 +82,11 @@ func slow(f wire.Frame) bool {
 func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := &c.beside
-	l := b.frameQueues[f.Channel]
+	ch, l := c.channels[f.Channel], c.beside.frameQueues[f.Channel]
 	switch {
 	case l != nil:
-	case c.channels[f.Channel] == nil || !slow(f):
-		return c.channels[f.Channel], false
+	case ch == nil || !ch.slow(f):
+		return ch, false
 	default:
 		l = c.newFrameQueue(f.Channel)
 		c.makeReady(l)

@@ -25,9 +25,21 @@ type open struct {
 type unsettled struct {
 	all  []open
 	gone int
+	got  int // taken by basic.get: their settlement waits for the queue
 }
 
-func (u *unsettled) add(o open) { u.all = append(u.all, o) }
+func (u *unsettled) add(o open) {
+	u.all = append(u.all, o)
+	u.got += o.gets()
+}
+
+// gets counts a delivery that basic.get has taken.
+func (o *open) gets() int {
+	if o.x == nil && !o.gone {
+		return 1
+	}
+	return 0
+}
 
 // find returns the place of a tag, or where it would be.
 func (u *unsettled) find(tag uint64) (at int, there bool) {
@@ -47,6 +59,7 @@ func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, k
 			return dst, false
 		}
 		dst = append(dst, u.all[at])
+		u.got -= u.all[at].gets()
 		u.all[at] = open{tag: tag, gone: true}
 		u.gone++
 		u.tidy()
@@ -65,6 +78,7 @@ func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, k
 			continue
 		}
 		dst = append(dst, u.all[i])
+		u.got -= u.all[i].gets()
 	}
 	n := copy(u.all, u.all[end:])
 	clear(u.all[n:])
@@ -100,7 +114,9 @@ func (u *unsettled) takeAll() []open {
 // no tag is in the list twice.
 func (u *unsettled) putBack(taken []open) {
 	u.dropGone()
-	u.all = append(u.all, taken...)
+	for i := range taken {
+		u.add(taken[i])
+	}
 	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
 }
 

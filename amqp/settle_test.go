@@ -1,0 +1,46 @@
+package amqp
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// Whatever is delivered, got, settled and put back, unsettled knows how many of its messages get has taken.
+func TestUnsettledCountsGets(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
+	var u unsettled
+	var back []open // settled in a transaction
+	x := &consumer{}
+	for tag := uint64(1); tag <= 20_000; tag++ {
+		o := open{tag: tag}
+		if rnd.IntN(3) > 0 {
+			o.x = x
+		}
+		u.add(o)
+		switch rnd.IntN(8) {
+		case 0, 1, 2:
+			u.take(nil, 1+rnd.Uint64N(tag), false)
+		case 3:
+			back, _ = u.take(back, max(1, tag-rnd.Uint64N(40)), rnd.IntN(2) == 0)
+		case 4:
+			u.putBack(back)
+			back = nil
+		case 5:
+			if rnd.IntN(100) == 0 {
+				u.takeAll()
+			}
+		}
+		want := 0
+		for _, o := range u.all {
+			if o.x == nil && !o.gone {
+				want++
+			}
+		}
+		if u.got != want {
+			t.Fatalf("at tag %d: %d were got, counted %d", tag, want, u.got)
+		}
+	}
+}
