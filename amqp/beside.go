@@ -233,16 +233,27 @@ func (c *conn) takeFault() error {
 	return c.beside.fault
 }
 
-// awaitBeside waits until all frames that were read have run, but at most for bound. Then it drops
-// the publishes that are still held back, with the frames behind them. Frames that are left at the
-// end of the connection, or after a fault beside the reader, are dropped too.
-func (c *conn) awaitBeside(bound time.Duration) {
-	none := func() bool { return len(c.beside.frameQueues) == 0 }
-	ctx, stop := context.WithTimeout(c.life, bound)
+// awaitBeside waits until all frames that were read have run. After heldWait it drops the publishes
+// that are still held back, with the frames behind them. Frames that are left at the end of the
+// connection, or after a fault beside the reader, are dropped too.
+func (c *conn) awaitBeside() {
+	ctx, stop := context.WithTimeout(c.life, heldWait)
 	defer stop()
-	if bound > 0 && c.await(ctx, none) == nil {
+	if c.await(ctx, c.isDoneBeside) == nil {
 		return
 	}
 	c.dropHeld()
-	_ = c.await(c.life, none)
+	_ = c.await(c.life, c.isDoneBeside)
 }
+
+// finishBeside is awaitBeside for a client that has gone. No client is left for the confirms of
+// publishes that are held back, nor for the answer of a method that takes longer than goneWait.
+func (c *conn) finishBeside() {
+	c.dropHeld()
+	ctx, stop := context.WithTimeout(c.life, goneWait)
+	defer stop()
+	_ = c.await(ctx, c.isDoneBeside)
+}
+
+// isDoneBeside reports that no frames wait or run beside the reader. mu is held.
+func (c *conn) isDoneBeside() bool { return len(c.beside.frameQueues) == 0 }

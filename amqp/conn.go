@@ -35,6 +35,10 @@ const endWait = 2 * time.Second
 // back (AM-16).
 const heldWait = 5 * time.Second
 
+// goneWait bounds how long a connection whose client has gone finishes what it has read. Nobody gets
+// the answers, and until the end other clients see its consumers and exclusive queues.
+const goneWait = 5 * time.Second
+
 // unauthenticatedWait is closeWait for a client that has not logged in.
 const unauthenticatedWait = time.Second
 
@@ -183,9 +187,9 @@ func (c *conn) failed(err error) error {
 	x, known := errors.AsType[*fault](err)
 	switch { // run the frames that came before the error
 	case known:
-		c.awaitBeside(heldWait)
+		c.awaitBeside()
 	case errors.Is(err, io.EOF):
-		c.awaitBeside(0) // drop publishes that are held back: no client is left for their confirms
+		c.finishBeside()
 	}
 	if !known || c.isClosing() {
 		return err

@@ -56,7 +56,7 @@ func (c *conn) handleConnection(f wire.Frame) error {
 	}
 	switch m := m.(type) {
 	case *wire.ConnectionClose:
-		c.awaitBeside(heldWait)
+		c.awaitBeside()
 		if x, ok := errors.AsType[*fault](c.takeFault()); ok { // it came before the close
 			c.report(x)
 		}
