@@ -51,6 +51,15 @@ func on[M wire.Method](p *peer, channel uint16) M {
 	return x
 }
 
+// waits has channel 1 wait, and returns when the server has read that.
+func (p *peer) waits(m wire.Method) {
+	p.t.Helper()
+	p.send(1, m)
+	p.send(1, &wire.BasicQos{PrefetchCount: 1}) // waits behind it
+	p.send(2, &wire.BasicQos{PrefetchCount: 1})
+	on[*wire.BasicQosOK](p, 2)
+}
+
 // A method that takes long delays its channel, and no other channel of the connection (AM-16).
 func TestMethodsBeside(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/limits"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // channel is one channel of a connection. The fields in front of those that the connection's mu
@@ -119,12 +120,24 @@ func (c *conn) openChannel(f wire.Frame) error {
 
 // fail closes the channel because of a fault (C-5).
 func (ch *channel) fail(f *fault) {
+	if !ch.claimClose() {
+		return
+	}
 	ch.c.log.Warn("a channel is closed because of a fault of the client", "channel", ch.number, "error", f, "cause", f.cause)
 	ch.closing = true
 	ch.quit(ch.c.ctx)
 	ch.send(&wire.ChannelClose{
 		ReplyCode: uint16(f.code), ReplyText: f.Error(), ClassID: f.method.Class(), MethodID: f.method.Method(),
 	})
+}
+
+// claimClose ends deliveries, so that the writer does not close the channel too. It returns false if
+// the writer has closed it already. It takes the connection's mu.
+func (ch *channel) claimClose() bool {
+	ch.c.mu.Lock()
+	defer ch.c.mu.Unlock()
+	ch.gone = true
+	return !ch.timedOut
 }
 
 // quit ends the consumers; unsettled deliveries return to their queues (DEL-8). It waits until the
@@ -184,7 +197,21 @@ func (c *conn) drop(ctx context.Context, ch *channel) {
 	ch.leave()
 }
 
-func (ch *channel) send(m wire.Method) { ch.c.send(ch.number, m) }
+// send appends a method for the writer, unless the client must not get any more of the channel.
+func (ch *channel) send(m wire.Method) {
+	c := ch.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch.silent() {
+		return
+	}
+	c.out = wire.AppendMethod(c.out, ch.number, m)
+	wait.Wake(c.news)
+}
+
+// silent reports that the server has closed the connection, or the writer the channel, while a frame
+// of the channel ran: its answer would come behind the close. mu is held.
+func (ch *channel) silent() bool { return ch.c.closing || ch.timedOut && !ch.closing }
 
 // catchUp waits until the queues have decided on what the channel has published and settled. A
 // method that looks into a queue then sees the result, as its client expects.

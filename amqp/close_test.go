@@ -108,3 +108,56 @@ func TestGracefulCloses(t *testing.T) {
 		}
 	}
 }
+
+// A channel that the server closes while a method runs on it gets no answer of that method: clients
+// take a method of a closed channel for a fault of the connection.
+func TestNoAnswerBehindClose(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	_, address := serve(t, c, amqp.Config{})
+	other := connect(t, address)
+	t.Run("of the channel", func(t *testing.T) {
+		p := dial(t, address)
+		p.start()
+		p.send(0, &wire.ConnectionStartOK{Mechanism: "PLAIN", Response: "\x00guest\x00guest"}) // without consumer_cancel_notify
+		want[*wire.ConnectionTune](p)
+		p.send(0, &wire.ConnectionTuneOK{})
+		p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
+		want[*wire.ConnectionOpenOK](p)
+		p.open(1)
+		slow := p.slowDelete("slow")
+		p.send(1, &wire.QueueDeclare{Queue: "held", Durable: true})
+		want[*wire.QueueDeclareOK](p)
+		p.send(1, &wire.BasicConsume{Queue: "held", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(1000)}}})
+		want[*wire.BasicConsumeOK](p)
+		other.publish("", "held", false, message.Message{Body: []byte("x")})
+		want[*wire.BasicDeliver](p)
+		p.content()
+		p.send(1, slow)
+		p.channelClosed(wire.PreconditionFailed, 0)
+		p.open(1) // waits behind the delete, and is the next that comes
+		p.send(1, &wire.QueueDeclare{Queue: "slow", Passive: true})
+		p.channelClosed(wire.NotFound, wire.QueueDeclareID)
+	})
+	t.Run("of the connection", func(t *testing.T) {
+		p := connect(t, address)
+		slow := p.slowDelete("slow too")
+		p.open(2)
+		p.send(2, &wire.QueueDeclare{Queue: "flow", Durable: true})
+		on[*wire.QueueDeclareOK](p, 2)
+		p.send(2, &wire.BasicConsume{Queue: "flow", NoAck: true})
+		on[*wire.BasicConsumeOK](p, 2)
+		p.waits(slow)
+		if err := c.Broker(0).Connections.EndConnection(all(t), p.name(), "for a test"); err != nil {
+			t.Fatal(err)
+		}
+		want[*wire.ConnectionClose](p)
+		for range 10 {
+			other.publish("", "flow", false, message.Message{Body: []byte("x")})
+		}
+		p.ended() // with neither an answer nor a delivery; the method ends before the connection is cut
+	})
+}

@@ -323,10 +323,13 @@ func (c *conn) linger(why error) {
 }
 
 // send appends a method for the writer. It does not wait; the reader waits for room before each
-// frame.
+// frame. Methods of open channels go through channel.send.
 func (c *conn) send(channel uint16, m wire.Method) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing && m.ID() != wire.ConnectionCloseOKID { // nothing follows connection.close
+		return
+	}
 	c.out = wire.AppendMethod(c.out, channel, m)
-	c.mu.Unlock()
 	wait.Wake(c.news)
 }

@@ -105,7 +105,7 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	ch.consumers[tag] = x
 	c := ch.c
 	c.mu.Lock()
-	if !m.NoWait {
+	if !m.NoWait && !ch.silent() {
 		c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicConsumeOK{ConsumerTag: tag})
 	}
 	x.started, x.woken, x.ended = true, true, false
@@ -318,6 +318,9 @@ func (ch *channel) get(m *wire.BasicGet) error {
 	ch.delivered++
 	if !m.NoAck {
 		ch.unsettled.add(open{tag: ch.delivered, token: got.Token})
+	}
+	if ch.silent() { // the message returns with the channel's end
+		return nil
 	}
 	c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicGetOK{
 		DeliveryTag: ch.delivered, Redelivered: d.Redelivered, Exchange: d.Message.Exchange,

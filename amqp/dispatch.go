@@ -158,6 +158,7 @@ func (ch *channel) method(m wire.Method) error {
 	switch m := m.(type) {
 	case *wire.ChannelClose:
 		ch.c.settleDown(&ch.inFlight)
+		ch.closing = true // the answer comes even if the writer closes the channel too
 		ch.c.drop(ch.c.ctx, ch)
 		ch.send(&wire.ChannelCloseOK{})
 		return nil

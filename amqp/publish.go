@@ -207,12 +207,15 @@ func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, bo
 	headers := content.Headers.Without("BCC")
 	back := message.Message{Properties: content.Properties, Body: body}
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch.silent() {
+		return
+	}
 	c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicReturn{
 		ReplyCode: uint16(wire.NoRoute), ReplyText: wire.NoRoute.String(), Exchange: m.Exchange, RoutingKey: m.RoutingKey,
 	})
 	c.out = wire.AppendContentHeader(c.out, ch.number, &back, headers)
 	c.out = wire.AppendBody(c.out, ch.number, body, c.frameMax)
-	c.mu.Unlock()
 	wait.Wake(c.news)
 }
 

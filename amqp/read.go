@@ -32,9 +32,9 @@ func (c *conn) await(ctx context.Context, ok func() bool) error {
 }
 
 // hasRoom returns false while too much output waits, too many publishes await results, or too much
-// waits beside the reader.
+// waits beside the reader. At the connection's end the reader goes on, for the client's answer.
 func (c *conn) hasRoom() bool {
-	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.beside.fault != nil
+	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.endingLocked()
 }
 
 // hasRoomBeside is hasRoom for frames that were read already.

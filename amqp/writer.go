@@ -136,6 +136,11 @@ func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	if c.out = c.out[:0]; cap(c.out) > keptBuffer {
 		c.out = nil
 	}
+	if c.closing { // nothing follows connection.close
+		clear(c.wakened)
+		clear(c.settling)
+		c.wakened, c.settling = c.wakened[:0], c.settling[:0]
+	}
 	w.consumer, c.wakened = c.wakened, w.consumer[:0]
 	for _, x := range w.consumer {
 		x.woken = false
@@ -179,7 +184,11 @@ func (w *writer) confirms(ch *channel) {
 	c := w.c
 	c.mu.Lock()
 	w.results, ch.results = ch.results, w.results[:0]
+	gone := ch.gone
 	c.mu.Unlock()
+	if gone { // it was closed meanwhile
+		return
+	}
 	slices.SortFunc(w.results, func(a, b result) int {
 		switch {
 		case a.tag < b.tag:
@@ -276,7 +285,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 	if x.ended || x.ch.gone {
 		return
 	}
-	if x.loseLocked() {
+	if x.loseLocked() || c.closing {
 		return
 	}
 	if c.client.cancelNotify {
@@ -315,7 +324,7 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	}
 	e, ok := errors.AsType[*failure.Error](err)
 	c.log.Info("a consumer ended", "channel", x.ch.number, "tag", x.tag, "error", err)
-	if c.client.cancelNotify || !ok || e.Class != failure.NotFound {
+	if !c.closing && (c.client.cancelNotify || !ok || e.Class != failure.NotFound) {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 		wait.Wake(c.news)
 	}
