@@ -220,9 +220,15 @@ func (p *peer) content() (message.Message, []byte) {
 // publish sends a message on channel 1, in frames of the agreed size.
 func (p *peer) publish(exchange, key string, mandatory bool, m message.Message) {
 	p.t.Helper()
-	b := wire.AppendMethod(nil, 1, &wire.BasicPublish{Exchange: exchange, RoutingKey: key, Mandatory: mandatory})
-	b = wire.AppendContentHeader(b, 1, &m, m.Headers)
-	p.write(wire.AppendBody(b, 1, m.Body, 8192))
+	p.publishOn(1, &wire.BasicPublish{Exchange: exchange, RoutingKey: key, Mandatory: mandatory}, m)
+}
+
+// publishOn is publish on any channel.
+func (p *peer) publishOn(channel uint16, x *wire.BasicPublish, m message.Message) {
+	p.t.Helper()
+	b := wire.AppendMethod(nil, channel, x)
+	b = wire.AppendContentHeader(b, channel, &m, m.Headers)
+	p.write(wire.AppendBody(b, channel, m.Body, 8192))
 }
 
 // name returns the connection's name on the server.

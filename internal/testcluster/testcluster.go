@@ -54,6 +54,7 @@ type Cluster struct {
 	broker    broker.Config
 	authority *authority.Authority
 	hibernate time.Duration                     // time after which an unused queue is closed; 0: never
+	command   time.Duration                     // how long a command waits for a leader; 0: the node's default
 	suspect   time.Duration                     // how long a node may be silent before the others take it for dead; 0: the node's default
 	clocks    []*Clock                          // of the nodes' machines; nil: the operating system's
 	tracers   func(node string) *tracing.Tracer // nil: nothing is traced
@@ -117,6 +118,12 @@ func StartDiskLow(t testing.TB, n int, bytes int64) *Cluster {
 func StartMany(t testing.TB, n int, hibernate time.Duration) *Cluster {
 	t.Helper()
 	return (&Cluster{t: t, dir: t.TempDir(), hibernate: hibernate, suspect: busyTimeout}).start(n)
+}
+
+// StartPatient is Start with a bound for how long a command waits for a leader (RE-5).
+func StartPatient(t testing.TB, n int, command time.Duration) *Cluster {
+	t.Helper()
+	return (&Cluster{t: t, dir: t.TempDir(), command: command}).start(n)
 }
 
 // StartTraced is Start with a tracer for each node, which the caller closes.
@@ -334,7 +341,7 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log, Lines: lines,
-		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, DiskLow: c.diskLow,
+		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command, DiskLow: c.diskLow,
 	})
 	if err != nil {
 		c.t.Fatal(err)
