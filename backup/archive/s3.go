@@ -3,6 +3,9 @@ package archive
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -23,6 +26,8 @@ type S3Config struct {
 	// Endpoint is the URL of the service; empty: https://s3.amazonaws.com.
 	Endpoint string
 	Region   string // empty: found out by the bucket
+	// Authorities are those that the service's certificate must go back to; nil: those that the system trusts.
+	Authorities *x509.CertPool
 }
 
 // defaultEndpoint is Amazon's own.
@@ -47,8 +52,12 @@ func openS3(location string, c S3Config) (*bucket, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("archive: endpoint %q is no URL such as %s", c.Endpoint, defaultEndpoint)
 	}
+	transport, err := c.transport(u)
+	if err != nil {
+		return nil, err
+	}
 	client, err := minio.New(u.Host, &minio.Options{
-		Secure: u.Scheme == "https", Region: c.Region,
+		Secure: u.Scheme == "https", Region: c.Region, Transport: transport,
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: http.DefaultClient},
 		}),
@@ -59,12 +68,41 @@ func openS3(location string, c S3Config) (*bucket, error) {
 	return &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}, nil
 }
 
+// transport is that of the client, with the authorities in place of the system's if there are any.
+func (c S3Config) transport(to *url.URL) (*http.Transport, error) {
+	secure := to.Scheme == "https"
+	if c.Authorities != nil && !secure {
+		return nil, fmt.Errorf("archive: endpoint %q has no certificate, but authorities for one are given: want https", c.Endpoint)
+	}
+	t, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	if c.Authorities != nil {
+		t.TLSClientConfig.RootCAs = c.Authorities
+	}
+	return t, nil
+}
+
+// fault is the error of a request; key is the object that it was about, "" for the bucket.
+func (b *bucket) fault(key string, err error) error {
+	at := "bucket " + b.name
+	if key != "" {
+		at = fmt.Sprintf("object %s in %s", key, at)
+	}
+	if _, unknown := errors.AsType[*tls.CertificateVerificationError](err); unknown {
+		return fmt.Errorf("archive: %s: %w: give the authority of the service's certificate", at, err)
+	}
+	return fmt.Errorf("archive: %s: %w", at, err)
+}
+
 func (b *bucket) Put(ctx context.Context, name string, content []byte) error {
-	_, err := b.client.PutObject(ctx, b.name, path.Join(b.prefix, name), bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{
+	key := path.Join(b.prefix, name)
+	_, err := b.client.PutObject(ctx, b.name, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{
 		DisableMultipart: true, SendContentMd5: true, // one request that the service checks
 	})
 	if err != nil {
-		return fmt.Errorf("archive: object %s in bucket %s: %w", path.Join(b.prefix, name), b.name, err)
+		return b.fault(key, err)
 	}
 	return nil
 }
@@ -81,7 +119,7 @@ func (b *bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
 		return nil, fmt.Errorf("%w: %s in bucket %s", ErrNoObject, key, b.name)
 	}
-	return nil, fmt.Errorf("archive: object %s in bucket %s: %w", key, b.name, err)
+	return nil, b.fault(key, err)
 }
 
 // below returns what begins the keys of all objects in the prefix.
@@ -98,7 +136,7 @@ func (b *bucket) list(ctx context.Context) iter.Seq2[listed, error] {
 		defer cancel()
 		for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.below(), Recursive: true}) {
 			if o.Err != nil {
-				yield(listed{}, fmt.Errorf("archive: bucket %s: %w", b.name, o.Err))
+				yield(listed{}, b.fault("", o.Err))
 				return
 			}
 			if !yield(listed{strings.TrimPrefix(o.Key, b.below()), o.LastModified}, nil) {
@@ -109,8 +147,9 @@ func (b *bucket) list(ctx context.Context) iter.Seq2[listed, error] {
 }
 
 func (b *bucket) remove(ctx context.Context, name string) error {
-	if err := b.client.RemoveObject(ctx, b.name, path.Join(b.prefix, name), minio.RemoveObjectOptions{}); err != nil {
-		return fmt.Errorf("archive: object %s in bucket %s: %w", path.Join(b.prefix, name), b.name, err)
+	key := path.Join(b.prefix, name)
+	if err := b.client.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{}); err != nil {
+		return b.fault(key, err)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (l Location) prefixes(ctx context.Context) ([]string, error) {
 	var out []string
 	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{Prefix: b.below()}) {
 		if o.Err != nil {
-			return nil, fmt.Errorf("archive: bucket %s: %w", b.name, o.Err)
+			return nil, b.fault("", o.Err)
 		}
 		if strings.HasSuffix(o.Key, "/") {
 			out = append(out, s3Scheme+b.name+"/"+strings.TrimSuffix(o.Key, "/"))

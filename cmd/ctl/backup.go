@@ -24,7 +24,8 @@ func newBackup(s *session) *cobra.Command {
 		Use: "backup", Aliases: []string{"backups"}, Short: "Copy definitions and messages of a running cluster, and restore them",
 		Long: "Copy definitions and messages of a running cluster to PLACE, and restore them into the same or another cluster.\n" +
 			"PLACE is a directory, a file whose name ends in .tar, or s3://BUCKET/PREFIX; credentials for S3 come from\n" +
-			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the AWS command line's file, or from the machine's role.",
+			"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the AWS command line's file, or from the machine's role. Its\n" +
+			"certificate is verified by --s3-ca, and those of nodes by --tls-ca: the authorities are different ones.",
 	}
 	cmd.AddCommand(newBackupCreate(s), newBackupShow(s), newBackupVerify(s), newBackupRestore(s), newBackupList(s), newBackupPrune(s), newBackupKey())
 	return cmd
@@ -32,35 +33,40 @@ func newBackup(s *session) *cobra.Command {
 
 // place holds the flags that say how a backup is reached and read.
 type place struct {
-	location archive.Location
-	keyFile  string
+	s3          archive.S3Config
+	s3Authority string
+	keyFile     string
 }
 
 // newPlace adds the flags.
 func newPlace(cmd *cobra.Command) *place {
 	p := &place{}
-	cmd.Flags().StringVar(&p.location.S3.Endpoint, "s3-endpoint", "", "URL of the S3 service; default Amazon's")
-	cmd.Flags().StringVar(&p.location.S3.Region, "s3-region", "", "region of the bucket; default: asked for")
+	cmd.Flags().StringVar(&p.s3.Endpoint, "s3-endpoint", "", "URL of the S3 service; default Amazon's")
+	cmd.Flags().StringVar(&p.s3.Region, "s3-region", "", "region of the bucket; default: asked for")
+	cmd.Flags().StringVar(&p.s3Authority, "s3-ca", "", "PEM file with the authorities of the S3 service's certificate; default: the system's")
 	cmd.Flags().StringVar(&p.keyFile, "key-file", "", "file with the key of an encrypted backup, see quoratectl backup key")
 	return p
 }
 
-// keys reads the key file, if there is one.
-func (p *place) keys() (*archive.Keys, error) {
-	if p.keyFile == "" {
-		return nil, nil //nolint:nilnil // no keys: the backup is not encrypted
+// reach reads the files that the flags name. The keys are nil without one: backups there are not encrypted.
+func (p *place) reach(name string) (at archive.Location, k *archive.Keys, err error) {
+	at = archive.Location{Name: name, S3: p.s3}
+	if at.S3.Authorities, err = readAuthorities("--s3-ca", p.s3Authority); err != nil || p.keyFile == "" {
+		return at, nil, err
 	}
-	return archive.ReadKeys(p.keyFile)
+	if k, err = archive.ReadKeys(p.keyFile); err != nil {
+		err = usageError{err}
+	}
+	return at, k, err
 }
 
 // open opens the backup at a place.
 func (p *place) open(ctx context.Context, name string) (*archive.Reader, error) {
-	k, err := p.keys()
+	at, k, err := p.reach(name)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
-	p.location.Name = name
-	store, err := p.location.Open(ctx)
+	store, err := at.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +101,9 @@ func newBackupCreate(s *session) *cobra.Command {
 	cmd.Flags().StringArrayVar(&queues, "queue", nil, "copy this queue of the vhost, without definitions; repeatable")
 	cmd.Flags().BoolVar(&ifMissing, "if-missing", false, "succeed if PLACE has a complete backup already, as after a try whose end nobody saw")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		k, err := p.keys()
+		to, k, err := p.reach(args[0])
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		ctx, c, end, err := s.begin(cmd)
 		if err != nil {
@@ -108,10 +114,10 @@ func newBackupCreate(s *session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p.location.Name = strings.ReplaceAll(args[0], placeTime, time.Now().UTC().Format(placeTimeFormat))
-		store, err := p.location.Create(ctx)
+		to.Name = strings.ReplaceAll(to.Name, placeTime, time.Now().UTC().Format(placeTimeFormat))
+		store, err := to.Create(ctx)
 		if ifMissing && errors.Is(err, archive.ErrExists) {
-			printf(cmd.ErrOrStderr(), "the place has a backup already: %s\n", p.location.Name)
+			printf(cmd.ErrOrStderr(), "the place has a backup already: %s\n", to.Name)
 			return nil
 		}
 		if err != nil {
@@ -125,7 +131,7 @@ func newBackupCreate(s *session) *cobra.Command {
 			job.Plan.VHost = s.vhostOrDefault()
 		}
 		var m archive.Manifest
-		err = s.asOperation(ctx, cmd, c, client.BackupJob, scopeOf(s, queues)+" to "+p.location.Name, func(ctx context.Context, seen func(online.Progress)) (err error) {
+		err = s.asOperation(ctx, cmd, c, client.BackupJob, scopeOf(s, queues)+" to "+to.Name, func(ctx context.Context, seen func(online.Progress)) (err error) {
 			job.Seen = seen
 			m, err = job.Run(ctx)
 			return err

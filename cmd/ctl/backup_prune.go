@@ -17,12 +17,11 @@ func newBackupList(s *session) *cobra.Command {
 	}
 	p := newPlace(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		k, err := p.keys()
+		at, k, err := p.reach(args[0])
 		if err != nil {
-			return usageError{err}
+			return err
 		}
-		p.location.Name = args[0]
-		all, err := p.location.Backups(cmd.Context(), k)
+		all, err := at.Backups(cmd.Context(), k)
 		if err != nil {
 			return err
 		}
@@ -90,12 +89,11 @@ func newBackupPrune(s *session) *cobra.Command {
 		if job.Keep < 1 {
 			return usageError{fmt.Errorf("--keep is %d: say how many backups stay, 1 or more", job.Keep)}
 		}
-		k, err := p.keys()
+		at, k, err := p.reach(args[0])
 		if err != nil {
-			return usageError{err}
+			return err
 		}
-		p.location.Name = args[0]
-		job.Place, job.Keys, job.Now = p.location, k, time.Now()
+		job.Place, job.Keys, job.Now = at, k, time.Now()
 		job.Verifying = func(f archive.Found) { s.progress(cmd, "%s is verified", f.Location.Name) }
 		verb := "removed"
 		if job.DryRun {

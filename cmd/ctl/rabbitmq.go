@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -68,19 +67,11 @@ func fetchDefinitions(ctx context.Context, from, ca string) ([]byte, error) {
 // rabbitTransport trusts the authorities in the file ca, or the system's for "".
 func rabbitTransport(ca string) (*http.Transport, error) {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout}
-	if ca == "" {
-		return t, nil
+	trusted, err := readAuthorities("--rabbitmq-ca", ca)
+	if err == nil && trusted != nil {
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted}
 	}
-	text, err := os.ReadFile(ca)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, usageError{fmt.Errorf("--rabbitmq-ca is %s: it has no certificate in PEM", ca)}
-	}
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
-	return t, nil
+	return t, err
 }
 
 // readAnswer returns the definitions, or an error with the remedy for the usual mistakes of address
