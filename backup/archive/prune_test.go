@@ -98,6 +98,87 @@ func TestTarWithoutManifest(t *testing.T) {
 	}
 }
 
+// TestOtherFiles: what other programs have left beside backups is no backup, whatever its name, and stays. What is of a
+// backup and damaged is one.
+func TestOtherFiles(t *testing.T) {
+	parent := Location{Name: t.TempDir()}
+	long := time.Now().Add(-2 * StaleAfter)
+	file := func(name string, content []byte) {
+		t.Helper()
+		path := filepath.Join(parent.Name, filepath.FromSlash(name))
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600), os.Chtimes(path, long, long))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tarred := func(objects ...string) []byte {
+		t.Helper()
+		l := Location{Name: filepath.Join(t.TempDir(), "x.tar")}
+		s, err := l.Create(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			if err := s.Put(t.Context(), o, []byte(strings.Repeat("{}", 2000))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(l.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	image, part := tarred("blobs/sha256/1", manifestName), tarred(definitionsName, manifestSum)
+	file("image.tar", image) // of containers: with a manifest.json
+	file("cut.tar", image[:len(image)/2])
+	file("compressed.tar", []byte("\x1f\x8b"+strings.Repeat("text", 1000)))
+	file("other.1.tar.tmp", image)
+	file("text.tar.tmp", []byte(strings.Repeat("text", 1000)))
+	file("page/manifest.json", []byte("{}"))
+	file("page/icons/1.png", nil)
+	file("left.tar/notes.txt", nil)
+	file("left.tar.tmp/notes.txt", nil)
+	both, _ := key(t)
+	for what, k := range map[string]*Keys{"without a key": nil, "with a key": both} {
+		same(t, what, there(t, parent, k))
+		if got, err := prune(t, parent, k, 1, false, time.Now()); err != nil || len(got) > 0 {
+			t.Errorf("%s: %v is removed, %v", what, got, err)
+		}
+	}
+	file("damaged.tar", part[:len(part)/2])
+	file("early.1.tar.tmp", part[:len(part)/2])
+	file("empty.1.tar.tmp", nil)
+	file("half.tmp/definitions.json", []byte("{}"))
+	same(t, "with parts of backups", there(t, parent, nil), "damaged.tar unreadable", "early.1.tar.tmp incomplete", "empty.1.tar.tmp incomplete", "half.tmp incomplete")
+	one(t, below(parent, "whole.tmp"), nil, "", long)
+	got, err := prune(t, parent, nil, 1, false, time.Now())
+	if err != nil {
+		t.Error(err)
+	}
+	same(t, "removed", got, "early.1.tar.tmp", "empty.1.tar.tmp", "half.tmp")
+	same(t, "left", there(t, parent, nil), "whole.tmp complete", "damaged.tar unreadable")
+}
+
+// TestNamesInS3: the endings of names mean something for files alone.
+func TestNamesInS3(t *testing.T) {
+	parent := parents(t)["s3"]
+	names := []string{"c.tar", "b.tar.tmp", "a.tmp"} // newest first
+	for i, name := range names {
+		one(t, below(parent, name), nil, "", time.Now().Add(-time.Duration(i)*time.Hour))
+	}
+	same(t, "before", there(t, parent, nil), "c.tar complete", "b.tar.tmp complete", "a.tmp complete")
+	got, err := prune(t, parent, nil, 1, false, time.Now())
+	if err != nil {
+		t.Error(err)
+	}
+	same(t, "removed", got, "a.tmp", "b.tar.tmp")
+	same(t, "after", there(t, parent, nil), "c.tar complete")
+}
+
 // there returns the names of the backups in a place, and their states.
 func there(t *testing.T, parent Location, k *Keys) []string {
 	t.Helper()

@@ -84,8 +84,9 @@ func (l Location) entries() ([]string, error) {
 	}
 	var out []string
 	for _, e := range all {
-		if e.IsDir() || strings.HasSuffix(e.Name(), tarSuffix) || strings.HasSuffix(e.Name(), tarSuffix+temporarySuffix) {
-			out = append(out, filepath.Join(l.Name, e.Name()))
+		at := Location{Name: filepath.Join(l.Name, e.Name())}
+		if tar := at.isTar() || at.isTemporary(); tar != e.IsDir() { // a directory of such a name is no backup
+			out = append(out, at.Name)
 		}
 	}
 	return out, nil
@@ -112,18 +113,13 @@ func (l Location) prefixes(ctx context.Context) ([]string, error) {
 // look reads the manifest at a place; nil: there is no backup.
 func (l Location) look(ctx context.Context, k *Keys) (*Found, error) {
 	f := &Found{Location: l}
-	if strings.HasSuffix(l.Name, temporarySuffix) {
-		info, err := os.Stat(l.Name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil //nolint:nilnil // it was completed meanwhile, or removed
-		}
-		if err != nil {
-			return nil, fmt.Errorf("archive: %w", err)
-		}
-		f.Incomplete, f.Changed = true, info.ModTime()
-		return f, nil
+	if l.isTemporary() {
+		return f.temporary()
 	}
 	s, err := l.Open(ctx)
+	if _, other := errors.AsType[*otherFileError](err); other {
+		return nil, nil //nolint:nilnil // it is something else
+	}
 	if err != nil {
 		f.Err = err
 		return f, nil // the error belongs to this backup alone
@@ -134,32 +130,78 @@ func (l Location) look(ctx context.Context, k *Keys) (*Found, error) {
 		return f, r.Close()
 	}
 	defer func() { _ = s.Close() }() // it was only read
-	if x, ok := s.(lister); ok && errors.Is(err, ErrNoObject) {
-		return f.incomplete(ctx, x, err)
+	if x, ok := s.(lister); ok {
+		return f.unread(ctx, x, err)
 	}
 	f.Err = err
 	return f, nil
 }
 
-// incomplete looks for objects of a backup without a manifest; nil: there are none.
-func (f *Found) incomplete(ctx context.Context, x lister, missing error) (*Found, error) {
+// isTar reports whether a place is a tar file by its name.
+func (l Location) isTar() bool {
+	return !strings.HasPrefix(l.Name, s3Scheme) && strings.HasSuffix(l.Name, tarSuffix)
+}
+
+// isTemporary reports whether a place is, by its name, a tar file that is being written.
+func (l Location) isTemporary() bool {
+	return !strings.HasPrefix(l.Name, s3Scheme) && strings.HasSuffix(l.Name, tarSuffix+temporarySuffix)
+}
+
+// temporary looks at a tar file that is being written, or was not completed; nil: it is another program's, or gone.
+func (f *Found) temporary() (*Found, error) {
+	info, err := os.Stat(f.Location.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // it was completed meanwhile, or removed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	t, err := openTar(f.Location.Name)
+	_, other := errors.AsType[*otherFileError](err)
+	if err == nil { // one without anything yet counts as ours
+		_, other = t.other()
+		err = t.Close()
+	}
+	if other || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // it is something else, or was completed meanwhile
+	}
+	f.Incomplete, f.Changed = true, info.ModTime()
+	return f, nil
+}
+
+// unread finds out what is at a place without a manifest that can be read; why says why. It is an incomplete backup, or
+// one that is complete, but damaged or encrypted. nil: it is something else, which may have a manifest.json of its own.
+func (f *Found) unread(ctx context.Context, x lister, why error) (*Found, error) {
+	missing := errors.Is(why, ErrNoObject)
 	isOurs := regexp.MustCompile(ours).MatchString
+	manifest, parts := false, false
 	for o, err := range x.list(ctx) {
 		switch {
-		case err != nil:
+		case err != nil && missing:
 			return nil, err
-		case !isOurs(o.name):
-		case isManifest(o.name): // another object is missing
-			f.Err, f.Incomplete = missing, false
+		case err != nil:
+			f.Err = errors.Join(why, err)
 			return f, nil
+		case !isOurs(o.name):
+		case isManifest(o.name):
+			manifest = true
 		default:
-			f.Incomplete = true
+			parts = true
 			if o.changed.After(f.Changed) {
 				f.Changed = o.changed
 			}
 		}
+		if parts && (manifest || !missing) {
+			f.Err = why
+			return f, nil
+		}
 	}
-	if !f.Incomplete {
+	switch {
+	case parts:
+		f.Incomplete = true
+	case !missing && !manifest: // there was one a moment ago
+		f.Err = why
+	default:
 		return nil, nil //nolint:nilnil // it is something else
 	}
 	return f, nil
@@ -168,7 +210,7 @@ func (f *Found) incomplete(ctx context.Context, x lister, missing error) (*Found
 // Remove removes a backup: its manifest first, so that what is left after an interruption is incomplete. Only objects
 // that a backup has are removed.
 func (l Location) Remove(ctx context.Context) error {
-	if strings.HasSuffix(l.Name, tarSuffix) || strings.HasSuffix(l.Name, tarSuffix+temporarySuffix) {
+	if l.isTar() || l.isTemporary() {
 		if err := os.Remove(l.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("archive: %w", err)
 		}

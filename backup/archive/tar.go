@@ -57,11 +57,8 @@ func refuseOtherTar(ctx context.Context, path string) error {
 	if _, err = refuseOther(ctx, path, t); err != nil {
 		return err // refuseOther has closed the file
 	}
-	isOurs := regexp.MustCompile(ours).MatchString
-	for name := range t.at {
-		if !isOurs(name) {
-			return errors.Join(fmt.Errorf("archive: %s is no backup, but has %q: name another file, or remove that one", path, name), t.Close())
-		}
+	if name, other := t.other(); other {
+		return errors.Join(fmt.Errorf("archive: %s is no backup, but has %q: name another file, or remove that one", path, name), t.Close())
 	}
 	return t.Close()
 }
@@ -85,8 +82,30 @@ func openTar(path string) (*tarFile, error) {
 				continue
 			}
 		}
-		return nil, errors.Join(fmt.Errorf("archive: %s is no whole tar file: %w", path, err), f.Close())
+		broken := errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)
+		err = fmt.Errorf("archive: %s is no whole tar file: %w", path, err)
+		if _, other := t.other(); broken && (other || len(t.at) == 0) {
+			err = &otherFileError{err}
+		}
+		return nil, errors.Join(err, f.Close())
 	}
+}
+
+// otherFileError is the error of a file that is not of a backup, as far as it can be read.
+type otherFileError struct{ err error }
+
+func (e *otherFileError) Error() string { return e.err.Error() }
+func (e *otherFileError) Unwrap() error { return e.err }
+
+// other returns what is in the file and in no backup; false: nothing is.
+func (t *tarFile) other() (name string, is bool) {
+	isOurs := regexp.MustCompile(ours).MatchString
+	for name := range t.at {
+		if !isOurs(name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (t *tarFile) Put(_ context.Context, name string, content []byte) error {
