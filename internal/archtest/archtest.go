@@ -201,6 +201,7 @@ func Table() []Package {
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},
 		{Path: "internal/phase"},
+		{Path: "internal/publicroots"},
 		{Path: "internal/retest"},
 		{Path: "internal/runbooks"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "deadletter"}},
