@@ -28,6 +28,7 @@ const (
 	backupDir    = "/backups"
 	keyDir       = "/run/secrets/quorate-backup"
 	authorityDir = "/run/secrets/quorate-client-tls"
+	s3Dir        = "/run/secrets/quorate-s3"
 	backupOwner  = 65532
 )
 
@@ -134,10 +135,7 @@ func (p *jobPod) create(authority bool) corev1.Container {
 	}
 	c.Args = append(c.Args, "--tls-server-name", broker.ServerName(p.q))
 	if authority {
-		c.Args = append(c.Args, "--tls-ca", path.Join(authorityDir, corev1.ServiceAccountRootCAKey))
-		source := secretSource(broker.ClientSecret(p.q))
-		source.Secret.Items = []corev1.KeyToPath{{Key: corev1.ServiceAccountRootCAKey, Path: corev1.ServiceAccountRootCAKey}}
-		p.mount(&c, "client-tls", authorityDir, source)
+		p.trust(&c, "--tls-ca", "client-tls", authorityDir, broker.ClientSecret(p.q))
 	}
 	return c
 }
@@ -177,6 +175,9 @@ func (p *jobPod) container(name string, args ...string) corev1.Container {
 	if s.Region != "" {
 		c.Args = append(c.Args, "--s3-region", s.Region)
 	}
+	if s.CASecret != "" {
+		p.trust(&c, "--s3-ca", "s3-ca", s3Dir, s.CASecret)
+	}
 	if s.CredentialsSecret != "" {
 		for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
 			c.Env = append(c.Env, corev1.EnvVar{Name: key, ValueFrom: fromSecret(s.CredentialsSecret, key)})
@@ -196,6 +197,15 @@ func (p *jobPod) volume(name string, source corev1.VolumeSource) {
 func (p *jobPod) mount(c *corev1.Container, name, at string, source corev1.VolumeSource) {
 	p.volume(name, source)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: true})
+}
+
+// trust names the authorities in a Secret by a flag. The container sees nothing else of the Secret.
+func (p *jobPod) trust(c *corev1.Container, flag, volume, at, secret string) {
+	const authorities = corev1.ServiceAccountRootCAKey
+	c.Args = append(c.Args, flag, path.Join(at, authorities))
+	source := secretSource(secret)
+	source.Secret.Items = []corev1.KeyToPath{{Key: authorities, Path: authorities}}
+	p.mount(c, volume, at, source)
 }
 
 func secretSource(name string) corev1.VolumeSource {

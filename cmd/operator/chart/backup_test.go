@@ -89,7 +89,7 @@ func TestBackupWithPublicAuthority(t *testing.T) {
 
 // Old backups are removed once the new one is there, by a container that has no login, and alone the whole key.
 func TestRetention(t *testing.T) {
-	s3 := &v1alpha1.BackupS3{Bucket: "b", Endpoint: "https://s3.example.org", CredentialsSecret: "s3"}
+	s3 := &v1alpha1.BackupS3{Bucket: "b", Endpoint: "https://s3.example.org", CredentialsSecret: "s3", CASecret: "s3-authority"}
 	pod := backupOf(t, false, &v1alpha1.BackupSpec{
 		Schedule: "0 3 * * *", KeySecret: "public", S3: s3, Retention: &v1alpha1.BackupRetention{Keep: 14, KeySecret: "whole"},
 	}, nil).Spec.JobTemplate.Spec.Template.Spec
@@ -97,15 +97,21 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("the pod has %+v", pod)
 	}
 	c := &pod.Containers[0]
-	want := "backup prune s3://b/shop/orders --keep 14 --s3-endpoint https://s3.example.org --key-file /run/secrets/quorate-backup/backup.key"
+	want := "backup prune s3://b/shop/orders --keep 14 --s3-endpoint https://s3.example.org --s3-ca /run/secrets/quorate-s3/ca.crt --key-file /run/secrets/quorate-backup/backup.key"
 	if args := strings.Join(c.Args, " "); !sameWords(args, want) {
 		t.Errorf("the job runs %q, want %q", args, want)
+	}
+	for _, c := range []*corev1.Container{c, &pod.InitContainers[0]} {
+		if !has(c, "s3-ca") || !slices.Contains(c.Args, "--s3-ca") {
+			t.Errorf("container %s does not trust the authority of the service: %q", c.Name, c.Args)
+		}
 	}
 	if has(c, "QUORATE_PASSWORD") || !has(c, "AWS_ACCESS_KEY_ID") || !has(c, "key") || has(&pod.InitContainers[0], "key") {
 		t.Errorf("containers %+v, %+v", pod.InitContainers[0], c)
 	}
 	for _, v := range pod.Volumes {
-		if v.Name == "key" && v.Secret.SecretName != "whole" || v.Name == "public-key" && v.Secret.SecretName != "public" {
+		of := map[string]string{"key": "whole", "public-key": "public", "s3-ca": "s3-authority"}[v.Name]
+		if v.Secret.SecretName != of || v.Name == "s3-ca" && !slices.Equal(v.Secret.Items, []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}) {
 			t.Errorf("volume %+v", v)
 		}
 	}

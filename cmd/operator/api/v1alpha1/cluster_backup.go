@@ -94,6 +94,11 @@ type BackupS3 struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+	// CASecret has the key ca.crt, the authorities of the service's certificate; empty: public ones.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	CASecret string `json:"caSecret,omitempty"`
 }
 
 // BackupVolume is a volume for backups.
