@@ -188,6 +188,7 @@ func (ch *channel) oldestFirst(held []open) []*consumer {
 
 // drop ends a channel and removes it.
 func (c *conn) drop(ctx context.Context, ch *channel) {
+	c.awaitConfirms(ch)
 	ch.quit(ctx)
 	c.mu.Lock()
 	delete(c.channels, ch.number)
@@ -243,4 +244,14 @@ func (c *conn) settleDown(n *int) {
 	ctx, stop := context.WithTimeout(c.life, endWait)
 	defer stop()
 	_ = c.awaitPublishes(ctx, n) // what is left completes without the channel
+}
+
+// awaitConfirms waits until the writer has taken the results of channels that are ending, so that the confirms come
+// before close-ok. It waits no longer than settleDown, nor beyond the connection.
+func (c *conn) awaitConfirms(ending ...*channel) {
+	ctx, stop := context.WithTimeout(c.life, endWait)
+	defer stop()
+	_ = c.await(ctx, func() bool { // a client that does not read gets none
+		return c.closing || !slices.ContainsFunc(ending, func(ch *channel) bool { return len(ch.results) > 0 })
+	})
 }

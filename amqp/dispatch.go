@@ -61,6 +61,7 @@ func (c *conn) handleConnection(f wire.Frame) error {
 			c.report(x)
 		}
 		c.settleDown(&c.inFlight)
+		c.awaitConfirms(c.openChannels()...)
 		c.end()
 		c.send(0, &wire.ConnectionCloseOK{})
 		return errClosed
