@@ -63,6 +63,7 @@ type conn struct {
 	frameMax  uint32
 	chanMax   uint16
 	heartbeat time.Duration
+	openBy    time.Time // when the handshake must have ended; zero: it has ended, or may take for ever
 	client    client
 	lookAt    time.Time // when to check for messages that take too long
 	looks     bool      // the socket's deadline is lookAt

@@ -29,6 +29,11 @@ func TestHalfOpen(t *testing.T) {
 		}
 		return nil
 	})
+	logged := dial(t, address) // logs in, and never opens a vhost
+	logged.login("guest")
+	want[*wire.ConnectionTune](logged)
+	logged.send(0, &wire.ConnectionTuneOK{Heartbeat: 2 * uint16(patience/time.Second)})
+	logged.ended()
 	_, slow := serve(t, c, amqp.Config{})
 	p := dial(t, slow)
 	p.login("guest")

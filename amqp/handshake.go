@@ -30,13 +30,15 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
-// limitHandshake sets the deadline for the client's next frame.
+// limitHandshake sets the deadline for the client's next frame. After the login it is the deadline for connection.open,
+// which no heartbeat moves.
 func (c *conn) limitHandshake() error {
 	within := c.s.cfg.Gate.LoginTimeout()
 	if within <= 0 {
 		return nil
 	}
-	return c.nc.SetReadDeadline(time.Now().Add(within))
+	c.openBy = time.Now().Add(within)
+	return c.nc.SetReadDeadline(c.openBy)
 }
 
 // handshake runs from the protocol header to connection.open-ok (AM-1, AM-2).
@@ -69,8 +71,12 @@ func (c *conn) handshake() error {
 	if err := c.limitHandshake(); err != nil { // checking the credentials may have taken that long
 		return err
 	}
+	_, full := c.s.b.Connections.EnterUser(c.ctx)
 	if err := c.tune(); err != nil {
 		return err
+	}
+	if full != nil { // clients expect this refusal in place of open-ok
+		return c.refuseOpen(full)
 	}
 	open, err := expect[*wire.ConnectionOpen](c)
 	if err != nil {
@@ -79,6 +85,7 @@ func (c *conn) handshake() error {
 	if err := c.enter(open.VirtualHost); err != nil {
 		return err
 	}
+	c.openBy = time.Time{}
 	if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -359,15 +366,16 @@ func lower[N uint16 | uint32](client, server N) N {
 
 // enter opens a vhost for the connection, and audits the login.
 func (c *conn) enter(vhost string) error {
-	_, err := c.s.b.Connections.EnterUser(c.ctx)
-	if err == nil {
-		err = c.s.b.Connections.OpenVHost(c.ctx, vhost)
-	}
-	if err != nil {
-		c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
-		return c.refuse(faultOf(err, wire.ConnectionOpenID))
+	if err := c.s.b.Connections.OpenVHost(c.ctx, vhost); err != nil {
+		return c.refuseOpen(err)
 	}
 	c.vhost = vhost
 	c.s.b.Audit.LoggedIn(c.ctx, c.origin(), vhost)
 	return nil
+}
+
+// refuseOpen refuses a client that has logged in, and audits that.
+func (c *conn) refuseOpen(err error) error {
+	c.s.b.Audit.LoginRefused(c.ctx, audit.LoginTry{From: c.origin(), User: c.user()}, err)
+	return c.refuse(faultOf(err, wire.ConnectionOpenID))
 }

@@ -176,3 +176,22 @@ func TestCountsEndWithHandshake(t *testing.T) {
 		return nil
 	})
 }
+
+// A connection counts as one of its user from the login on, whether it opens a vhost or not (VH-4).
+func TestCountsFromLogin(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	if err := c.Broker(0).Administration.SetUserLimits(all(t), "guest", userLimits("max-connections", 1)); err != nil {
+		t.Fatal(err)
+	}
+	first, second := dial(t, c.AMQP(0)), dial(t, c.AMQP(0))
+	first.login("guest")
+	want[*wire.ConnectionTune](first)
+	second.login("guest")
+	want[*wire.ConnectionTune](second)
+	second.send(0, &wire.ConnectionTuneOK{})
+	second.closed(wire.NotAllowed, wire.ConnectionOpenID)
+}

@@ -106,6 +106,9 @@ func (c *conn) limitRead(silent time.Time) error {
 	set := c.looks || c.heartbeat > 0
 	if c.heartbeat > 0 {
 		at = silent
+		if !c.openBy.IsZero() && c.openBy.Before(at) {
+			at = c.openBy
+		}
 	}
 	c.looks = c.unfinished.Load() > 0
 	if c.looks {
