@@ -32,6 +32,7 @@ type consumer struct {
 	woken     bool          // is in wakened, or was woken before it started
 	cancelled chan struct{} // not nil: basic.cancel waits for the last delivery
 	ended     bool
+	returned  bool // the server has ended it, and its deliveries are back in the queue
 }
 
 // doneLocked lets a basic.cancel that waits continue: the client gets no more deliveries. The connection's mu is held.

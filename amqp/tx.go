@@ -132,7 +132,11 @@ func (t *transaction) rollback(ch *channel) {
 // commit publishes and waits for the queues' decisions; then it settles, and waits until the
 // settlements are stored too.
 func (t *transaction) commit(ch *channel) error {
-	if err := t.store(ch); err != nil {
+	err := t.check()
+	if err == nil {
+		err = t.store(ch)
+	}
+	if err != nil {
 		t.rollback(ch)
 		return err
 	}
@@ -144,6 +148,22 @@ func (t *transaction) commit(ch *channel) error {
 		}
 	}
 	return ch.catchUp(wire.TxCommitID)
+}
+
+// check refuses a commit that cannot settle one of its deliveries, because the server has ended the consumer that held
+// it.
+func (t *transaction) check() error {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for _, s := range t.settles {
+		for _, o := range s.taken {
+			if o.x != nil && o.x.returned {
+				return refuse(wire.PreconditionFailed, wire.TxCommitID,
+					"delivery %d is back in its queue, because the server has ended consumer '%s'; nothing was published or settled", o.tag, o.x.tag)
+			}
+		}
+	}
+	return nil
 }
 
 // store publishes the messages so that each queue stores all messages routed to it or none. If one message is at fault,

@@ -43,3 +43,27 @@ func TestCancelBeforeCommit(t *testing.T) {
 		t.Errorf("%q", have)
 	}
 }
+
+// A commit fails whole if a delivery that it settles was taken back meanwhile, because its consumer has timed out.
+func TestTimeoutBeforeCommit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	transactional(p, "in", "out")
+	other.publish("", "in", false, message.Message{Body: []byte("input")})
+	p.send(1, &wire.BasicConsume{Queue: "in", ConsumerTag: "slow", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(200)}}})
+	want[*wire.BasicConsumeOK](p)
+	tag, _ := p.delivery("slow")
+	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	want[*wire.BasicCancel](p)
+	p.publish("", "out", false, message.Message{Body: []byte("output")})
+	p.send(1, &wire.TxCommit{})
+	p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
+	if have := other.drain("out"); len(have) > 0 {
+		t.Errorf("a commit that failed published %q", have)
+	}
+	other.comesBack("in", "input")
+}

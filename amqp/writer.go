@@ -282,6 +282,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 	x.c.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	x.returned = true
 	if x.ended || x.ch.gone {
 		return
 	}
@@ -319,12 +320,13 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	if x.ended {
 		return
 	}
+	e, ok := errors.AsType[*failure.Error](err)
+	x.returned = !ok || e.Class != failure.NotFound
 	if x.loseLocked() {
 		return
 	}
-	e, ok := errors.AsType[*failure.Error](err)
 	c.log.Info("a consumer ended", "channel", x.ch.number, "tag", x.tag, "error", err)
-	if !c.closing && (c.client.cancelNotify || !ok || e.Class != failure.NotFound) {
+	if !c.closing && (c.client.cancelNotify || x.returned) {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 		wait.Wake(c.news)
 	}
