@@ -28,8 +28,10 @@ const (
 // guardWorkloads are the cells that the guard looks at, over both protocols.
 func guardWorkloads() []peers.Workload {
 	return []peers.Workload{
-		{Size: 12, Queues: 1, Window: 1}, {Size: 12, Queues: 1, Window: 1000},
-		{Size: 1024, Queues: 1, Window: 1000}, {Size: 16 << 10, Queues: 1, Window: 100},
+		{Size: 12, Queues: 1, Window: 1},
+		{Size: 12, Queues: 1, Window: 1000},
+		{Size: 1024, Queues: 1, Window: 1000},
+		{Size: 16 << 10, Queues: 1, Window: 100},
 		{Size: 1024, Queues: 100, Window: 100},
 	}
 }

@@ -233,7 +233,12 @@ func TestPublishedToExchanges(t *testing.T) {
 	}
 	for _, sender := range []*Sender{nil, s} {
 		for _, p := range []Publish{
-			{Exchange: "amq.fanout"}, {RoutingKey: "q0"}, {Exchange: "amq.fanout"}, {RoutingKey: "nix"}, {Exchange: "amq.topic"}, {Exchange: "nix"},
+			{Exchange: "amq.fanout"},
+			{RoutingKey: "q0"},
+			{Exchange: "amq.fanout"},
+			{RoutingKey: "nix"},
+			{Exchange: "amq.topic"},
+			{Exchange: "nix"},
 			{Exchange: "amq.fanout", Body: make([]byte, 1001)},
 		} {
 			p.VHost, p.Sender = "/", sender
