@@ -206,6 +206,34 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// A segment that others follow is cut short, to half or to nothing: what was there is missing, and the log opens.
+func TestSegmentCutShort(t *testing.T) {
+	for name, share := range map[string]int64{"half": 2, "all but a header": 0} {
+		t.Run(name, func(t *testing.T) {
+			d := written(t)
+			segment, _ := place(t, d)
+			f, err := d.Open(segment)
+			ok(t, err)
+			size, err := f.Size()
+			ok(t, err)
+			left := int64(headerBytes)
+			if share > 0 {
+				left = size / share
+			}
+			ok(t, f.Truncate(left))
+			ok(t, f.Sync())
+			ok(t, f.Close())
+			for range 2 {
+				l := open(t, d, testConfig())
+				if l.Gap() == nil && len(l.Lost()) == 0 {
+					t.Error("nothing is missing")
+				}
+				ok(t, l.Close())
+			}
+		})
+	}
+}
+
 // One bit is flipped at every place of a log that was cut off, and of one that was closed. A
 // group is as it was, or lost; only the one whose record it is can be; and no start fails.
 func TestFlipEverywhere(t *testing.T) {

@@ -35,7 +35,7 @@ func lookBehind(f io.ReaderAt, at, size, expected int64, salt uint32) (survey, e
 	v := survey{known: map[int64]item{}, durable: expected, end: at}
 	limit := size
 	if expected > 0 {
-		limit = expected
+		limit = min(size, expected) // the file may have been cut short
 	}
 	for v.end < limit && !v.footer {
 		next, found, err := nextRecord(f, v.end, limit, salt)
