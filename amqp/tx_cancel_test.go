@@ -67,3 +67,31 @@ func TestTimeoutBeforeCommit(t *testing.T) {
 	}
 	other.comesBack("in", "input")
 }
+
+// It does so as well if the consumer was cancelled before its delivery timed out: cancelled consumers have deliveries
+// that time out, too.
+func TestTimeoutOfCancelledBeforeCommit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	transactional(p, "in", "out")
+	other.publish("", "in", false, message.Message{Body: []byte("input")})
+	p.send(1, &wire.BasicConsume{Queue: "in", ConsumerTag: "slow", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(1000)}}})
+	want[*wire.BasicConsumeOK](p)
+	tag, _ := p.delivery("slow")
+	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	p.send(1, &wire.BasicCancel{ConsumerTag: "slow"})
+	want[*wire.BasicCancelOK](p)
+	other.comesBack("in", "input")
+	p.send(1, &wire.QueueDeclare{Queue: "in", Passive: true}) // the writer has looked at the consumer when it answers
+	want[*wire.QueueDeclareOK](p)
+	p.publish("", "out", false, message.Message{Body: []byte("output")})
+	p.send(1, &wire.TxCommit{})
+	p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
+	if have := other.drain("out"); len(have) > 0 {
+		t.Errorf("a commit that failed published %q", have)
+	}
+}

@@ -224,6 +224,9 @@ func (w *writer) deliveries(x *consumer) {
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		late := !ch.gone && !x.noAck
+		if e, ok := errors.AsType[*failure.Error](err); len(x.c.TakeRevoked()) > 0 || err != nil && (!ok || e.Class != failure.NotFound) {
+			x.returned = true // a commit must not settle what is back in the queue
+		}
 		x.doneLocked()
 		c.mu.Unlock()
 		if late {
