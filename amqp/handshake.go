@@ -68,10 +68,10 @@ func (c *conn) handshake() error {
 		return err
 	}
 	gate.From(c.nc).Admit()
-	if err := c.limitHandshake(); err != nil { // checking the credentials may have taken that long
+	_, full := c.s.b.Connections.EnterUser(c.ctx)
+	if err := c.limitHandshake(); err != nil { // checking the credentials, and asking other nodes, may have taken that long
 		return err
 	}
-	_, full := c.s.b.Connections.EnterUser(c.ctx)
 	if err := c.tune(); err != nil {
 		return err
 	}
