@@ -133,10 +133,10 @@ func TestNoAnswerBehindClose(t *testing.T) {
 		want[*wire.QueueDeclareOK](p)
 		p.send(1, &wire.BasicConsume{Queue: "held", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(1000)}}})
 		want[*wire.BasicConsumeOK](p)
+		p.send(1, slow) // is on its way when the consumer's time begins
 		other.publish("", "held", false, message.Message{Body: []byte("x")})
 		want[*wire.BasicDeliver](p)
 		p.content()
-		p.send(1, slow)
 		p.channelClosed(wire.PreconditionFailed, 0)
 		p.open(1) // waits behind the delete, and is the next that comes
 		p.send(1, &wire.QueueDeclare{Queue: "slow", Passive: true})
