@@ -29,11 +29,11 @@ func newMessageSlots() *messageSlots {
 	return &messageSlots{of: map[string]int{}, freed: make(chan struct{})}
 }
 
-// try takes a slot, or returns what is closed when it is worth to try again.
+// try takes a slot for a user, "" where nobody logs in, or returns what is closed when it is worth to try again.
 func (s *messageSlots) try(user string) (taken bool, freed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken == messageRequests || s.of[user] == messageRequestsOfUser {
+	if s.taken == messageRequests || user != "" && s.of[user] == messageRequestsOfUser {
 		return false, s.freed
 	}
 	s.taken++
@@ -80,7 +80,7 @@ func withMessages(serve func(c *call) (reply, error)) func(c *call) (reply, erro
 			return reply{}, err
 		}
 		user := ""
-		if who != nil {
+		if who != nil && c.api.Guard.Asks() {
 			user = who.User()
 		}
 		switch taken, err := c.api.messages.take(c.Context(), user); {

@@ -51,6 +51,13 @@ func TestMessageSlots(t *testing.T) {
 		for range messageRequests - messageRequestsOfUser {
 			s.free("other")
 		}
+		for range messageRequests {
+			takes("", true) // without logins all have the same name
+		}
+		takes("", false)
+		for range messageRequests {
+			s.free("")
+		}
 		if s.taken != 0 || len(s.of) != 0 {
 			t.Errorf("%d slots and %d users are left", s.taken, len(s.of))
 		}
