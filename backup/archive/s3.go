@@ -3,7 +3,6 @@ package archive
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -90,7 +89,7 @@ func (b *bucket) fault(key string, err error) error {
 	if key != "" {
 		at = fmt.Sprintf("object %s in %s", key, at)
 	}
-	if _, unknown := errors.AsType[*tls.CertificateVerificationError](err); unknown {
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
 		return fmt.Errorf("archive: %s: %w: give the authority of the service's certificate", at, err)
 	}
 	return fmt.Errorf("archive: %s: %w", at, err)
