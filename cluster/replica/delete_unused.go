@@ -2,12 +2,25 @@ package replica
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
+
+// unusedCheck bounds the questions before a queue is deleted: the next one has to wait for their place.
+const unusedCheck = 5 * time.Second
+
+// stillLeads fails unless this node's view is confirmed, and then that it leads the queue.
+func (h *Host) stillLeads(ctx context.Context, q *Member) error {
+	ctx, cancel := context.WithTimeout(ctx, unusedCheck)
+	defer cancel()
+	if err := h.cfg.Catalog.Confirm(ctx); err != nil {
+		return err
+	}
+	return q.group.Verify(ctx)
+}
 
 // deleteUnused deletes a queue that this node leads, if it is still unused by the settings that it
 // should have. Meanwhile it may have been used, or declared again (QX-2), perhaps under another
@@ -21,7 +34,7 @@ func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	if q == nil || q.led.Load() == nil {
 		return
 	}
-	err := errors.Join(h.cfg.Catalog.Confirm(ctx), q.group.Verify(ctx))
+	err := h.stillLeads(ctx, q)
 	v := h.cfg.Views.View()
 	r, exists := v.QueueByUID(uid)
 	if !exists {

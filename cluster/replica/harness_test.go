@@ -49,6 +49,7 @@ type testHost struct {
 	mu      sync.Mutex // guards what follows
 	catalog *catalog.Catalog
 	behind  chan struct{} // closed when the view is shown that the catalog has; nil: it is
+	unsure  bool          // no view is confirmed
 }
 
 // noTraffic ignores what comes from other nodes.
@@ -209,8 +210,11 @@ func (h *testHost) Serves() bool { return h.serves }
 // Confirm implements Catalog.
 func (h *testHost) Confirm(ctx context.Context) error {
 	h.mu.Lock()
-	behind := h.behind
+	behind, unsure := h.behind, h.unsure
 	h.mu.Unlock()
+	if unsure {
+		return errWaiting
+	}
 	if behind == nil {
 		return nil
 	}
@@ -220,6 +224,13 @@ func (h *testHost) Confirm(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// confirms has Confirm succeed, or fail.
+func (h *testHost) confirms(does bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unsure = !does
 }
 
 // restartBehind starts the host again, with an old view that stays until catchUp is called.

@@ -104,10 +104,12 @@ func TestOldViewConfiguresNothing(t *testing.T) {
 func TestOldViewDeletesNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
+	h.confirms(false) // else a slow machine deletes it before the host stops
 	h.policy("expires", 500)
 	uid := h.declare("q")
 	h.publish(uid, 1, "x")
 	h.stop()
+	h.confirms(true)
 	old := h.catalogView()
 	h.mustPropose(&catalog.DeletePolicy{VHost: "/", Name: "all"})
 
