@@ -51,7 +51,7 @@ func startLeaderless(t *testing.T) *leaderless {
 		must(b.Administration.SetPermission(admin, administration.Permission{User: user, VHost: "work", Configure: ".*", Write: ".*", Read: ".*"}))
 	}
 	l.Server, l.address = serve(t, l.Cluster, amqp.Config{})
-	l.getter = l.enter(t, "anna")
+	l.getter = l.enter(t)
 	l.getter.send(1, three("stuck"))
 	want[*wire.QueueDeclareOK](l.getter)
 	l.getter.send(1, &wire.ConfirmSelect{})
@@ -68,7 +68,7 @@ func startLeaderless(t *testing.T) *leaderless {
 			l.Kill(i)
 		}
 	}
-	p := l.enter(t, "anna")
+	p := l.enter(t)
 	p.send(1, three("quick"))
 	want[*wire.QueueDeclareOK](p)
 	_ = p.nc.Close()
@@ -76,9 +76,9 @@ func startLeaderless(t *testing.T) *leaderless {
 }
 
 // enter opens a connection with the channels 1 and 2.
-func (l *leaderless) enter(t *testing.T, user string) *peer {
+func (l *leaderless) enter(t *testing.T) *peer {
 	t.Helper()
-	return enter(t, l.address, user)
+	return enter(t, l.address, "anna")
 }
 
 func enter(t *testing.T, address, user string) *peer {
@@ -134,7 +134,7 @@ func TestLeaderless(t *testing.T) {
 		} {
 			t.Run(m.ID().String(), func(t *testing.T) {
 				t.Parallel()
-				p := l.enter(t, "anna")
+				p := l.enter(t)
 				p.waits(m)
 				p.works()
 				p.send(2, &wire.ChannelClose{ReplyCode: 200})
@@ -144,7 +144,7 @@ func TestLeaderless(t *testing.T) {
 		}
 		t.Run("more than run at the same time", func(t *testing.T) {
 			t.Parallel()
-			p := l.enter(t, "anna")
+			p := l.enter(t)
 			for n := uint16(3); n <= 40; n++ {
 				p.open(n)
 				p.send(n, &wire.QueuePurge{Queue: "stuck"})
@@ -169,7 +169,7 @@ func TestLeaderless(t *testing.T) {
 	l.testOrder(t)
 	l.Kill(l.down[0])
 	t.Run("the vhost is deleted", func(t *testing.T) {
-		p := l.enter(t, "anna")
+		p := l.enter(t)
 		p.waits(&wire.QueuePurge{Queue: "stuck"})
 		if _, err := l.Broker(0).Administration.DeleteVHost(all(t), "work"); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,7 @@ func (l *leaderless) testEnds(t *testing.T) {
 // testOrder shows that all that waited behind a method is done and answered in order, once the queue
 // has a leader again.
 func (l *leaderless) testOrder(t *testing.T) {
-	p := l.enter(t, "anna")
+	p := l.enter(t)
 	p.send(1, &wire.ConfirmSelect{})
 	on[*wire.ConfirmSelectOK](p, 1)
 	p.waits(&wire.QueueDeclare{Queue: "stuck", Passive: true})

@@ -207,7 +207,7 @@ func TestChannelsLikeOneByOne(t *testing.T) {
 	c := testcluster.Start(t, 1)
 	for range rounds {
 		seed := rand.Uint64()
-		rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
+		rnd := rand.New(rand.NewPCG(seed, 0))
 		p := dial(t, c.AMQP(0))
 		_ = p.nc.SetDeadline(time.Now().Add(rounds * time.Minute)) // it does much
 		p.login("guest")

@@ -10,7 +10,7 @@ func TestUnsettledCountsGets(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible
+	rnd := rand.New(rand.NewPCG(seed, 0))
 	var u unsettled
 	var back []open // settled in a transaction
 	x := &consumer{}

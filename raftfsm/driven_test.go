@@ -153,7 +153,11 @@ func TestPushAtOnceBesideLateFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newLogCluster(t, 3, func(c *Config[reply, string]) {
 			c.Driven, c.PushAtOnce, c.PushAfter = true, true, time.Second
-			c.Transport = refusing{c.Transport.(*heartbeats), late}
+			inner, ok := c.Transport.(*heartbeats)
+			if !ok {
+				t.Fatalf("the transport is a %T", c.Transport)
+			}
+			c.Transport = refusing{inner, late}
 		})
 		if err := all[0].group.Campaign(t.Context()); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ func TestBodyOfUnauthenticated(t *testing.T) {
 	s := start(t, 1)
 	begun := "Content-Disposition: form-data; name=next\r\n\r\n" + strings.Repeat("x", 300<<10)
 	for _, path := range []string{"/ui/login", "/ui/queues", "/ui/static/none"} {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
