@@ -5,9 +5,7 @@ package testcluster_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,7 +21,7 @@ import (
 // it gives is in force in every queue that it matches. QUORATE_SCALE_GROUPS is how many
 // queues there are. Allocations are those of all nodes and the client, for each queue.
 func BenchmarkManyQueues(b *testing.B) {
-	n := manyQueues(b)
+	n := testcluster.ManyQueues(b)
 	b.Run("awake", func(b *testing.B) {
 		for range b.N {
 			m := startMany(b, n, 0)
@@ -40,19 +38,6 @@ func BenchmarkManyQueues(b *testing.B) {
 			m.policies()
 		}
 	})
-}
-
-// manyQueues is small unless asked for more, so that running all benchmarks stays cheap.
-func manyQueues(b *testing.B) int {
-	text := os.Getenv("QUORATE_SCALE_GROUPS")
-	if text == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 100 {
-		b.Fatalf("QUORATE_SCALE_GROUPS is %q: set a number of queues, 100 or more", text)
-	}
-	return n
 }
 
 type many struct {

@@ -120,6 +120,21 @@ func StartMany(t testing.TB, n int, hibernate time.Duration) *Cluster {
 	return (&Cluster{t: t, dir: t.TempDir(), hibernate: hibernate, suspect: busyTimeout}).start(n)
 }
 
+// ManyQueues returns how many queues a benchmark of many has: few unless QUORATE_SCALE_GROUPS asks for more, so that running
+// all benchmarks stays cheap.
+func ManyQueues(b *testing.B) int {
+	b.Helper()
+	text := os.Getenv("QUORATE_SCALE_GROUPS")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 100 {
+		b.Fatalf("QUORATE_SCALE_GROUPS is %q: set a number of queues, 100 or more", text)
+	}
+	return n
+}
+
 // StartPatient is Start with a bound for how long a command waits for a leader (RE-5).
 func StartPatient(t testing.TB, n int, command time.Duration) *Cluster {
 	t.Helper()

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,41 +19,49 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// queueCount is how many queues the benchmark has: few unless QUORATE_SCALE_GROUPS asks for more.
-func queueCount(b *testing.B) int {
-	text := os.Getenv("QUORATE_SCALE_GROUPS")
-	if text == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 100 {
-		b.Fatalf("QUORATE_SCALE_GROUPS is %q: set a number of queues, 100 or more", text)
-	}
-	return n
-}
-
-// BenchmarkManyQueues measures the list of many queues, as the server answers and as a browser shows it, and what one
-// viewer of the live overview costs all three nodes, which are of this process. The aims are those of docs/management.md.
-func BenchmarkManyQueues(b *testing.B) {
-	needBrowser(b)
-	n := queueCount(b)
-	s := &served{cluster: testcluster.StartMany(b, 3, 5*time.Second), asked: map[string]int{}}
+// serveMany starts a cluster with many queues, and returns a client of it and one of its page that has logged in.
+func serveMany(b *testing.B) (s *served, c *client.Client, x *http.Client) {
+	b.Helper()
+	names := manyNames(b)
+	s = &served{cluster: testcluster.StartMany(b, 3, 5*time.Second), asked: map[string]int{}}
 	s.base = s.handle(b)
 	c, err := client.Dial(b.Context(), client.Config{Addresses: s.cluster.Addrs(), ProbeTimeout: time.Minute, CallTimeout: 10 * time.Minute})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(c.Close)
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("orders.%05d", i)
-	}
 	begin := time.Now()
 	for part := range slices.Chunk(names, 1000) {
 		importQueues(b, c, part)
 	}
-	b.Logf("%d queues were declared in %.1f s", n, time.Since(begin).Seconds())
-	x := s.enter(b)
+	b.Logf("%d queues were declared in %.1f s", len(names), time.Since(begin).Seconds())
+	return s, c, s.enter(b)
+}
+
+// manyNames are the names of the queues of the benchmarks.
+func manyNames(b *testing.B) []string {
+	names := make([]string, testcluster.ManyQueues(b))
+	for i := range names {
+		names[i] = fmt.Sprintf("orders.%05d", i)
+	}
+	return names
+}
+
+// BenchmarkListOfMany measures the list of many queues as the server answers: with figures that are there, in several
+// orders, and when those of all queues are asked of all nodes anew. It needs no browser.
+func BenchmarkListOfMany(b *testing.B) {
+	s, c, x := serveMany(b)
+	for b.Loop() {
+		s.measureServer(b, x)
+		s.measureAnew(b, c, x)
+	}
+}
+
+// BenchmarkManyQueues measures the list of many queues, as the server answers and as a browser shows it, and what one
+// viewer of the live overview costs all three nodes, which are of this process. The aims are those of docs/management.md.
+func BenchmarkManyQueues(b *testing.B) {
+	needBrowser(b)
+	s, _, x := serveMany(b)
 	for b.Loop() {
 		s.measureServer(b, x)
 		s.measureBrowser(b)
@@ -78,29 +84,57 @@ func report(b *testing.B, name string, took []time.Duration) {
 func (s *served) measureServer(b *testing.B, x *http.Client) {
 	for name, query := range map[string]string{
 		"list": "", "sorted": "?sort=messages_ready&sort_reverse=true", "filtered": "?name=7&sort=name&sort_reverse=true", "pattern": "?name=7$&use_regex=true",
+		"rates": "?sort=message_stats.publish_details.rate", "policies": "?sort=policy",
 	} {
 		var took []time.Duration
 		var used time.Duration
 		const requests = 30
 		for range requests {
-			begin, before := time.Now(), vitals.ProcessorTime()
-			answer, err := send(b, x, http.MethodGet, s.base+"/ui/queues"+query, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			size, err := io.Copy(io.Discard, answer.Body)
-			if err := answer.Body.Close(); err != nil {
-				b.Fatal(err)
-			}
-			if err != nil || answer.StatusCode != http.StatusOK || size == 0 {
-				b.Fatal(answer.Status, err)
-			}
-			took, used = append(took, time.Since(begin)), used+vitals.ProcessorTime()-before
+			before := vitals.ProcessorTime()
+			took = append(took, s.list(b, x, query))
+			used += vitals.ProcessorTime() - before
 			time.Sleep(100 * time.Millisecond)
 		}
 		b.ReportMetric(float64(used.Microseconds())/requests/1000, name+"-cpu-ms")
 		report(b, name, took)
 	}
+}
+
+// list asks for a list of queues, and returns how long that took.
+func (s *served) list(b *testing.B, x *http.Client, query string) time.Duration {
+	b.Helper()
+	begin := time.Now()
+	answer, err := send(b, x, http.MethodGet, s.base+"/ui/queues"+query, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	size, err := io.Copy(io.Discard, answer.Body)
+	if err := answer.Body.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if err != nil || answer.StatusCode != http.StatusOK || size == 0 {
+		b.Fatal(answer.Status, err)
+	}
+	return time.Since(begin)
+}
+
+// staleAfter is for how long the figures and rates of a list are fresh.
+const staleAfter = 5 * time.Second
+
+// measureAnew asks for the list when no figures are fresh, and one queue in a hundred was used meanwhile.
+func (s *served) measureAnew(b *testing.B, c *client.Client, x *http.Client) {
+	names := manyNames(b)
+	var took []time.Duration
+	for range 4 {
+		for i := 0; i < len(names); i += 100 {
+			if _, err := c.PublishOne(b.Context(), client.Message{RoutingKey: names[i]}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		time.Sleep(staleAfter)
+		took = append(took, s.list(b, x, ""))
+	}
+	report(b, "anew", took)
 }
 
 // measureBrowser opens the list, and refreshes it in place.
