@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
@@ -33,11 +32,8 @@ func (c *Clients) LoginsOf(ctx context.Context, n id.NodeID, anew bool) (protoco
 			r, err = node.LoginAttempts(asked, &nodev1.LoginAttemptsRequest{Anew: anew})
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, ctx.Err()
-	case err != nil:
-		return nil, nil, fmt.Errorf("%w: node %q: %w", ErrUnreachable, n, err)
+	if err := unreachable(ctx, n, err); err != nil {
+		return nil, nil, err
 	}
 	return attemptsFromWire(r.GetProtocols()), attemptsFromWire(r.GetSources()), nil
 }

@@ -52,11 +52,8 @@ func (l *Logs) Read(ctx context.Context, n id.NodeID, at Position, level slog.Le
 	if err == nil {
 		r, err = node.AwaitLog(ctx, &nodev1.AwaitLogRequest{Epoch: uint64(at.Epoch), After: at.Seq, Level: int32(level), Wait: wait}) // levels are small
 	}
-	if ctx.Err() != nil {
-		return LogPage{}, ctx.Err()
-	}
-	if err != nil {
-		return LogPage{}, fmt.Errorf("%w: node %q: %w", ErrUnreachable, n, err)
+	if err := unreachable(ctx, n, err); err != nil {
+		return LogPage{}, err
 	}
 	p := LogPage{At: Position{id.Epoch(r.GetEpoch()), r.GetLast()}, More: r.GetMore()}
 	for _, x := range r.GetLines() {

@@ -7,6 +7,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -26,6 +27,17 @@ const (
 
 // ErrUnreachable says that another node was asked, and does not answer.
 var ErrUnreachable = errors.New("cluster: node does not answer")
+
+// unreachable is the error of a question to one node, which err says how it went; ctx is the caller's.
+func unreachable(ctx context.Context, n id.NodeID, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: node %q: %w", ErrUnreachable, n, err)
+	}
+	return nil
+}
 
 // Peers are the other nodes of the cluster. All methods may be called concurrently.
 type Peers struct {
