@@ -224,7 +224,7 @@ func (w *writer) deliveries(x *consumer) {
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		late := !ch.gone && !x.noAck
-		if e, ok := errors.AsType[*failure.Error](err); len(x.c.TakeRevoked()) > 0 || err != nil && (!ok || e.Class != failure.NotFound) {
+		if len(x.c.TakeRevoked()) > 0 || err != nil && !goneWithQueue(err) {
 			x.returned = true // a commit must not settle what is back in the queue
 		}
 		x.doneLocked()
@@ -316,6 +316,12 @@ func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
 }
 
+// goneWithQueue reports whether a consumer ended because its queue was deleted, with what the consumer held.
+func goneWithQueue(err error) bool {
+	e, ok := errors.AsType[*failure.Error](err)
+	return ok && e.Class == failure.NotFound
+}
+
 // consumerEnded notifies a client that its consumer receives no more messages (CN-1).
 func (c *conn) consumerEnded(x *consumer, err error) {
 	c.mu.Lock()
@@ -323,8 +329,7 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	if x.ended {
 		return
 	}
-	e, ok := errors.AsType[*failure.Error](err)
-	x.returned = !ok || e.Class != failure.NotFound
+	x.returned = !goneWithQueue(err)
 	if x.loseLocked() {
 		return
 	}
