@@ -199,7 +199,7 @@ func isWhole(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return fmt.Errorf("fault: %w", err)
 	}
-	members := min(defaultMembers, len(s.Cluster.Nodes()))
+	nodes := len(s.Cluster.Nodes())
 	return each.Of(queues, askedAtOnce, func(q client.QueueInfo) error {
 		q, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: q.VHost, Name: q.Name}) // a list has no figures
 		switch {
@@ -207,7 +207,7 @@ func isWhole(ctx context.Context, s *Scene) error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("fault: %w", err)
-		case q.Leader == "" || len(q.Online) < len(q.Members) || len(q.Members) < members:
+		case q.Leader == "" || !Complete(q, nodes):
 			return fmt.Errorf("fault: queue %q has %v of %v, led by %q", q.Name, q.Online, q.Members, q.Leader)
 		}
 		return nil
@@ -220,3 +220,8 @@ const askedAtOnce = 8
 
 // defaultMembers is how many a queue has unless it says otherwise.
 const defaultMembers = 3
+
+// Complete reports whether a queue has all the members that it has by default on so many nodes, and all are there.
+func Complete(q client.QueueInfo, nodes int) bool {
+	return len(q.Online) == len(q.Members) && len(q.Members) >= min(defaultMembers, nodes)
+}

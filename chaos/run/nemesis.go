@@ -295,9 +295,6 @@ func (n *nemesis) led(ctx context.Context) error {
 // fault.
 const askedAtOnce = 8
 
-// defaultMembers is how many members queues have that ask for no number.
-const defaultMembers = 3
-
 // wholeTimeout bounds the wait for queues to have all their members again.
 const wholeTimeout = 20 * time.Second
 
@@ -307,11 +304,11 @@ const wholeTimeout = 20 * time.Second
 func (n *nemesis) whole(ctx context.Context, queues []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	members := min(defaultMembers, len(n.cfg.Cluster.Nodes()))
+	nodes := len(n.cfg.Cluster.Nodes())
 	return nil == each.Of(queues, askedAtOnce, func(queue string) error {
 		for {
 			q, err := n.client.GetQueue(ctx, client.QueueRef{VHost: n.cfg.VHost, Name: queue})
-			if client.ClassOf(err) == client.NotFound || err == nil && len(q.Online) == len(q.Members) && len(q.Members) >= members {
+			if client.ClassOf(err) == client.NotFound || err == nil && fault.Complete(q, nodes) {
 				return nil
 			}
 			if err := wait.For(ctx, 50*time.Millisecond); err != nil {
