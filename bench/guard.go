@@ -42,17 +42,17 @@ func guardWorkloads() []peers.Workload {
 type guardFigure struct {
 	name, unit string
 	atMost     float64
-	of         func(peers.Figures) float64
+	of         func(f peers.Figures, work time.Duration) float64 // work is the time of knownWork
 }
 
 // guardFigures are the costs, with the room that their spread from run to run asks for.
 func guardFigures() []guardFigure {
 	return []guardFigure{
-		{"allocations", "allocs/message", 1.3, func(f peers.Figures) float64 { return f.Allocations }},
-		{"allocated", "B/message", 1.3, func(f peers.Figures) float64 { return f.Bytes }},
-		{"reads and writes", "calls/message", 1.4, func(f peers.Figures) float64 { return f.Calls }},
-		{"hand-overs", "switches/message", 0, func(f peers.Figures) float64 { return f.Waits }},
-		{"processor time", "known works/million", 0, func(f peers.Figures) float64 { return f.CPU / knownWork().Seconds() }},
+		{"allocations", "allocs/message", 1.3, func(f peers.Figures, _ time.Duration) float64 { return f.Allocations }},
+		{"allocated", "B/message", 1.3, func(f peers.Figures, _ time.Duration) float64 { return f.Bytes }},
+		{"reads and writes", "calls/message", 1.4, func(f peers.Figures, _ time.Duration) float64 { return f.Calls }},
+		{"hand-overs", "switches/message", 0, func(f peers.Figures, _ time.Duration) float64 { return f.Waits }},
+		{"processor time", "known works/million", 0, func(f peers.Figures, work time.Duration) float64 { return f.CPU / work.Seconds() }},
 	}
 }
 
@@ -95,10 +95,11 @@ func guardRows(ctx context.Context, o options) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
+		work := knownWork()
 		round := make([]Row, 0, len(rows))
 		for _, f := range report.Figures {
 			for _, g := range guardFigures() {
-				round = append(round, Row{Name: fmt.Sprintf("%s, %s, %s", f.System, f.Workload, g.name), Value: g.of(f), Unit: g.unit})
+				round = append(round, Row{Name: fmt.Sprintf("%s, %s, %s", f.System, f.Workload, g.name), Value: g.of(f, work), Unit: g.unit})
 			}
 		}
 		rows = leastOf(rows, round)
