@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,22 +88,7 @@ func TestAwaitLed(t *testing.T) {
 // A queue that a declaration waits for is opened although the host is busy with other changes of the catalog.
 func TestAwaitLedOpensFirst(t *testing.T) {
 	t.Parallel()
-	var holds atomic.Bool
-	held, free := make(chan struct{}), make(chan struct{})
-	release := sync.OnceFunc(func() { close(free) })
-	h := newTestHost(t, func(c *Config) {
-		c.Addressed = func(id.NodeID, string) {
-			if holds.CompareAndSwap(true, false) {
-				close(held)
-				<-free
-			}
-		}
-	})
-	t.Cleanup(release)
-	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
-	holds.Store(true)
-	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:2", Epoch: h.cfg.Epoch, Store: h.cfg.Dir.Store().Name})
-	<-held
+	h, _ := newBusyHost(t)
 	uid := h.mustPropose(&catalog.DeclareQueue{
 		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
 	}).UID

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +119,28 @@ func newTestHost(t testing.TB, edit func(*Config)) *testHost {
 	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:1", Epoch: h.cfg.Epoch})
 	h.mustPropose(&catalog.RaiseVersion{Version: catalog.NewestVersion})
 	return h
+}
+
+// newBusyHost starts a host that follows no changes of the catalog until release is called, or the test ends.
+func newBusyHost(t testing.TB) (h *testHost, release func()) {
+	t.Helper()
+	var holds atomic.Bool
+	held, free := make(chan struct{}), make(chan struct{})
+	release = sync.OnceFunc(func() { close(free) })
+	h = newTestHost(t, func(c *Config) {
+		c.Addressed = func(id.NodeID, string) {
+			if holds.CompareAndSwap(true, false) {
+				close(held)
+				<-free
+			}
+		}
+	})
+	t.Cleanup(release)
+	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
+	holds.Store(true)
+	h.mustPropose(&catalog.RegisterNode{ID: "a", Address: "127.0.0.1:2", Epoch: h.cfg.Epoch, Store: h.cfg.Dir.Store().Name})
+	<-held
+	return h, release
 }
 
 // start opens what is in the directory.

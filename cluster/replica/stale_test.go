@@ -129,6 +129,17 @@ func TestOldViewDeletesNothing(t *testing.T) {
 	h.intact(uid, 1)
 }
 
+// limited waits until a queue's length limit is in force.
+func (h *testHost) limited(uid id.QueueUID, most int64) {
+	h.t.Helper()
+	h.poll("the limit is in force", func() error {
+		if c, _ := h.shape(uid); c.MaxLength != most {
+			return fmt.Errorf("max-length %d", c.MaxLength)
+		}
+		return nil
+	})
+}
+
 // A change of the settings that comes while a leader leads is put in force when its view is confirmed,
 // with the newest view that there is by then.
 func TestConfiguresWhenConfirmed(t *testing.T) {
@@ -141,12 +152,7 @@ func TestConfiguresWhenConfirmed(t *testing.T) {
 	h.mustPropose(&catalog.DeletePolicy{VHost: "/", Name: "all"})
 	h.policy("max-length", 7)
 	h.catchUp()
-	h.poll("the policy is in force", func() error {
-		if c, _ := h.shape(uid); c.MaxLength != 7 {
-			return fmt.Errorf("max-length %d", c.MaxLength)
-		}
-		return nil
-	})
+	h.limited(uid, 7)
 }
 
 // Settings that go back to what they were, while a change of them is on its way to the log, end as the
@@ -156,12 +162,7 @@ func TestSettingsThatGoBack(t *testing.T) {
 	h := newTestHost(t, nil)
 	uid := h.declare("q")
 	h.policy("max-length", 5)
-	h.poll("the policy is in force", func() error {
-		if c, _ := h.shape(uid); c.MaxLength != 5 {
-			return errWaiting
-		}
-		return nil
-	})
+	h.limited(uid, 5)
 	m := h.Member(uid)
 	h.turn(uid, func() {
 		h.policy("max-length", 7)
@@ -170,12 +171,7 @@ func TestSettingsThatGoBack(t *testing.T) {
 		m.configure() // the other one is not applied yet
 	})
 	h.do(uid, &quorumq.Renew{})
-	h.poll("the view is in force", func() error {
-		if c, _ := h.shape(uid); c.MaxLength != 5 {
-			return fmt.Errorf("max-length %d", c.MaxLength)
-		}
-		return nil
-	})
+	h.limited(uid, 5)
 }
 
 // DC-1: a node that was forgotten, and has come back since with another store, is not taken for the
