@@ -44,27 +44,40 @@ func TestCancelBeforeCommit(t *testing.T) {
 	}
 }
 
-// A commit fails whole if a delivery that it settles was taken back meanwhile, because its consumer has timed out.
-func TestTimeoutBeforeCommit(t *testing.T) {
-	t.Parallel()
+// ackedInTime starts a cluster, and has p's transaction ack a delivery of the queue "in" whose consumer times out later.
+func ackedInTime(t *testing.T, timeoutMs int32) (p, other *peer) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	p, other = connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
 	transactional(p, "in", "out")
 	other.publish("", "in", false, message.Message{Body: []byte("input")})
-	p.send(1, &wire.BasicConsume{Queue: "in", ConsumerTag: "slow", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(200)}}})
+	p.send(1, &wire.BasicConsume{Queue: "in", ConsumerTag: "slow", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(timeoutMs)}}})
 	want[*wire.BasicConsumeOK](p)
 	tag, _ := p.delivery("slow")
 	p.send(1, &wire.BasicAck{DeliveryTag: tag})
-	want[*wire.BasicCancel](p)
+	return p, other
+}
+
+// commitRefused has the transaction publish to "out" and commit, which fails and publishes nothing.
+func (p *peer) commitRefused(other *peer) {
+	p.t.Helper()
 	p.publish("", "out", false, message.Message{Body: []byte("output")})
 	p.send(1, &wire.TxCommit{})
 	p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
 	if have := other.drain("out"); len(have) > 0 {
-		t.Errorf("a commit that failed published %q", have)
+		p.t.Errorf("a commit that failed published %q", have)
 	}
+}
+
+// A commit fails whole if a delivery that it settles was taken back meanwhile, because its consumer has timed out.
+func TestTimeoutBeforeCommit(t *testing.T) {
+	t.Parallel()
+	p, other := ackedInTime(t, 200)
+	want[*wire.BasicCancel](p)
+	p.commitRefused(other)
 	other.comesBack("in", "input")
 }
 
@@ -72,26 +85,11 @@ func TestTimeoutBeforeCommit(t *testing.T) {
 // that time out, too.
 func TestTimeoutOfCancelledBeforeCommit(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a cluster")
-	}
-	c := testcluster.Start(t, 1)
-	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
-	transactional(p, "in", "out")
-	other.publish("", "in", false, message.Message{Body: []byte("input")})
-	p.send(1, &wire.BasicConsume{Queue: "in", ConsumerTag: "slow", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(1000)}}})
-	want[*wire.BasicConsumeOK](p)
-	tag, _ := p.delivery("slow")
-	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	p, other := ackedInTime(t, 1000)
 	p.send(1, &wire.BasicCancel{ConsumerTag: "slow"})
 	want[*wire.BasicCancelOK](p)
 	other.comesBack("in", "input")
 	p.send(1, &wire.QueueDeclare{Queue: "in", Passive: true}) // the writer has looked at the consumer when it answers
 	want[*wire.QueueDeclareOK](p)
-	p.publish("", "out", false, message.Message{Body: []byte("output")})
-	p.send(1, &wire.TxCommit{})
-	p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
-	if have := other.drain("out"); len(have) > 0 {
-		t.Errorf("a commit that failed published %q", have)
-	}
+	p.commitRefused(other)
 }
