@@ -244,7 +244,7 @@ func (h *Host) sweep(v *catalog.View) error {
 	if h.swept || !h.Current(v) {
 		return nil
 	}
-	stored, err := h.orphans(v)
+	stored, err := h.orphans()
 	if err != nil {
 		return err
 	}

@@ -103,12 +103,14 @@ func (h *Host) drop(uid id.QueueUID) error {
 	return err
 }
 
-// orphans returns the queues that have files here although this node has no member of them.
-func (h *Host) orphans(v *catalog.View) ([]id.QueueUID, error) {
+// orphans returns the queues that have files here although this node has no member of them. It takes the view after it has
+// found the files: a queue that was opened on demand meanwhile is in that one, but not in an older one.
+func (h *Host) orphans() ([]id.QueueUID, error) {
 	stored, err := h.cfg.Storage.Queues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	v := h.cfg.Views.View()
 	return slices.DeleteFunc(stored, func(uid id.QueueUID) bool {
 		r, exists := v.QueueByUID(uid)
 		return exists && r.Holds(h.cfg.Node)

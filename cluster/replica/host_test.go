@@ -63,6 +63,33 @@ func TestHostReportsLeaders(t *testing.T) {
 	}
 }
 
+// A queue that was created, and opened on demand, while the host followed an older view at its start keeps what it has: its
+// files are not left from before.
+func TestOpenedOnDemandBeforeTheSweep(t *testing.T) {
+	t.Parallel()
+	held, free := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(held); <-free })
+	h := newTestHost(t, func(c *Config) { c.Addressed = func(id.NodeID, string) { hold() } })
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
+	<-held
+	uid := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
+	}).UID
+	if !h.Wake(uid) {
+		t.Fatal("the queue is not opened")
+	}
+	h.led(uid)
+	h.publish(uid, 1, "x")
+	member := h.Member(uid)
+	release()
+	h.poll("it is ready", func() error { return h.Ready(h.views.View().Index()) })
+	if h.Member(uid) != member {
+		t.Error("the member was removed")
+	}
+	h.intact(uid, 1)
+}
+
 // A queue that a call of another node opened here does not stay if it is deleted before the host followed the view that
 // had it.
 func TestOpenedOnDemandAndDeletedUnseen(t *testing.T) {
