@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,15 +72,9 @@ func (n *Node) Start() error {
 	if err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}
-	line := slices.Concat(n.enter, []string{n.binary, "node", "--config", filepath.Join(n.Dir, "node.yaml")})
+	line := n.line("node")
 	cmd := exec.Command(line[0], line[1:]...) //nolint:noctx // its life is Kill's and Stop's, not a context's
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
-	for _, e := range os.Environ() { // settings of this process are not the node's
-		if !strings.HasPrefix(e, "QUORATE_") {
-			cmd.Env = append(cmd.Env, e)
-		}
-	}
-	cmd.Env = append(cmd.Env, n.env...)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr, cmd.Env = log, log, childAttributes(), n.environment()
 	started := make(chan error)
 	exited := make(chan struct{})
 	go func() {
@@ -110,6 +105,34 @@ func (n *Node) Start() error {
 		return errors.Join(fmt.Errorf("chaos: start node %s: %w", n.ID, err), log.Close())
 	}
 	n.process, n.exited = cmd.Process, exited
+	return nil
+}
+
+// line returns the command that runs a part of the node's program with the node's settings, where the node runs.
+func (n *Node) line(part string, flags ...string) []string {
+	return slices.Concat(n.enter, []string{n.binary, part, "--config", filepath.Join(n.Dir, "node.yaml")}, flags)
+}
+
+// environment returns this process's without what would be settings of the node, and what Use has added.
+func (n *Node) environment() []string {
+	var out []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "QUORATE_") {
+			out = append(out, e)
+		}
+	}
+	return append(out, n.env...)
+}
+
+// Recover runs quorate recover on a node that has ended: it goes on without those that are lost for good.
+func (n *Node) Recover(ctx context.Context, lost []string) error {
+	all := strings.Join(lost, ",")
+	line := n.line("recover", "--lost", all, "--accept-loss", all)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Env = n.environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("chaos: recover node %s without %s: %w: %s", n.ID, all, err, bytes.TrimSpace(out))
+	}
 	return nil
 }
 

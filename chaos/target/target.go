@@ -149,6 +149,18 @@ type Stores interface {
 	Lose(ctx context.Context, node string) error
 }
 
+// RecoveredOf is how many nodes a cluster must have for one of them to be Recovery's: with the first of the others lost,
+// that one and the last are the only majority.
+const RecoveredOf = 3
+
+// Recovery is the ability to let a node go on without others that were lost for good, as operators do with quorate
+// recover.
+type Recovery interface {
+	Stores
+	// Recover runs it on a node that has ended, and accepts the loss.
+	Recover(ctx context.Context, node string, lost []string) error
+}
+
 // Scaling is the ability to add nodes to the cluster, and to take away those that it has forgotten.
 type Scaling interface {
 	// Add starts a node that the cluster does not have, with an empty disk, and returns its id. The node joins by itself.

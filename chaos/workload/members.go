@@ -82,7 +82,7 @@ func (m *members) operate(ctx, publishing context.Context) error {
 func (m *members) losesDisks() bool {
 	return slices.ContainsFunc(m.History.Lasting(), func(e history.Event) bool {
 		kind, _, _ := strings.Cut(e.Note, " ")
-		return strings.HasPrefix(kind, "flip-") || slices.Contains([]string{"wiped", "bit-flip", "disk-fails", "power-cut", "build", "scale"}, kind)
+		return strings.HasPrefix(kind, "flip-") || slices.Contains([]string{"wiped", "bit-flip", "disk-fails", "power-cut", "build", "scale", "recover"}, kind)
 	})
 }
 

@@ -108,7 +108,7 @@ func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 	if err := r.Run(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nDone. Start node %s. The ids of the lost nodes cannot be used again; new nodes need other ids.\n", r.Report.Node)
+	_, err := fmt.Fprintf(out, "\nDone. Start node %s. What the lost nodes had stored is over: each joins again, as a new node does, with an empty data directory.\n", r.Report.Node)
 	return err
 }
 

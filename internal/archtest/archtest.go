@@ -195,7 +195,7 @@ func Table() []Package {
 		{Path: "internal/manual", ThirdParty: []string{"cobra"}},
 		{Path: "internal/logtail"},
 		{Path: "internal/loopback"},
-		{Path: "internal/mutants", Imports: []string{"chaos/check", "chaos/history"}},
+		{Path: "internal/mutants", Imports: []string{"chaos/check", "chaos/history", "chaos/run"}},
 		{Path: "internal/nearest"},
 		{Path: "internal/nodesim", Imports: []string{"id", "message", "clock", "catalog", "quorumq", "wal/vfs", "cluster", "cluster/gateway", "cluster/nodeclock", "cluster/traffic", "internal/loopback"}},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},

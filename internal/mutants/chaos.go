@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/history"
+	"github.com/quorate/quorate/chaos/run"
 )
 
 // chaosLimit bounds a run of real processes, the build of the mutant not counted.
@@ -63,14 +64,9 @@ func (d *detector) chaosRun(ctx context.Context, m *mutant, overlay, plan string
 	ctx, cancel := context.WithTimeout(ctx, chaosLimit)
 	defer cancel()
 	out, failed := d.run(ctx, d.harness, "chaos", "run", "--stop", "--replay", dir, "--binary", binary, "--out", filepath.Join(dir, "nodes"))
-	f, err := os.Open(filepath.Join(dir, "nodes", "history.jsonl"))
+	events, err := history.ReadFile(filepath.Join(dir, "nodes", run.HistoryFile))
 	if err != nil {
 		return "", errors.Join(failed, err, errors.New(last(out)))
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	events, err := history.Read(f)
-	if err != nil {
-		return "", err
 	}
 	report := check.Check(events)
 	for _, g := range report.Guarantees {

@@ -41,6 +41,7 @@ var _ interface {
 	target.Pausing
 	target.Files
 	target.Stores
+	target.Recovery
 	target.Scaling
 	target.Builds
 	target.Network
@@ -95,6 +96,10 @@ func (c *Cluster) Lacks(ability any) error {
 		}
 		if len(c.Cluster.Nodes) == 1 {
 			return errors.New("local: the only node of a cluster would come back as one of its own")
+		}
+	case *target.Recovery:
+		if n := len(c.Cluster.Nodes); n != target.RecoveredOf {
+			return fmt.Errorf("local: a node of %d is not recovered without loss: only one of %d is", n, target.RecoveredOf)
 		}
 	case *target.Descriptors:
 		return noDescriptors()
@@ -275,6 +280,15 @@ func (c *Cluster) Lose(_ context.Context, node string) error {
 		return err
 	}
 	return empty(n)
+}
+
+// Recover implements target.Recovery.
+func (c *Cluster) Recover(ctx context.Context, node string, lost []string) error {
+	n, err := c.node(node)
+	if err != nil {
+		return err
+	}
+	return n.Recover(ctx, lost)
 }
 
 // Add implements target.Scaling: the node is the first that the cluster does not have.
