@@ -210,6 +210,57 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// The specs of the library by which other people's tools use the HTTP API.
+func TestRabbitHole(t *testing.T) {
+	t.Parallel()
+	r, err := RabbitHole(context.Background())
+	if errors.Is(err, ErrAbsent) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failed {
+		t.Error(f)
+	}
+	t.Logf("%d passed; differ as known: %q; left out: %q", r.Passed, r.Expected, r.Skipped)
+}
+
+// A spec that fails has to be a known difference, and a known difference has to fail.
+func TestJudgeSpecs(t *testing.T) {
+	t.Parallel()
+	var specs strings.Builder
+	for range leastSpecs {
+		specs.WriteString(`<testcase name="good"/>`)
+	}
+	known := []specDifference{{"known", "why"}}
+	for _, row := range []struct {
+		more                      string
+		passed, expected, skipped int
+		failed                    string
+	}{
+		{`<testcase name="known to fail"><failure>x</failure></testcase>`, 0, 1, 0, ""},
+		{`<testcase name="new"><failure>no luck</failure></testcase>`, 0, 0, 0, "new: no luck"},
+		{`<testcase name="known to fail"/>`, 0, 0, 0, "known to fail passes"},
+		{`<testcase name="other"><skipped/></testcase>`, 0, 0, 1, ""},
+	} {
+		r, err := judgeSpecs([]byte("<testsuite>"+specs.String()+row.more+"</testsuite>"), known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Passed != leastSpecs+row.passed || len(r.Expected) != row.expected || len(r.Skipped) != row.skipped ||
+			!strings.HasPrefix(strings.Join(r.Failed, ""), row.failed) || (row.failed == "") != (len(r.Failed) == 0) {
+			t.Errorf("%s: %+v", row.more, r)
+		}
+	}
+	if r, err := judgeSpecs([]byte("<testsuite/>"), nil); err != nil || len(r.Failed) != 1 {
+		t.Errorf("an empty report: %+v, %v", r, err)
+	}
+	if _, err := judgeSpecs([]byte("no report"), nil); err == nil {
+		t.Error("what is no report is taken")
+	}
+}
+
 // The examples in Go print what they promise; `make conformance` runs those in other
 // languages, and on RabbitMQ.
 func TestExamples(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 // subtests.
 type LibraryTests struct {
 	Passed int
-	// Failed has the output of each failed test, Skipped the reasons of those left out.
-	Failed, Skipped []string
+	// Failed has the output of each failed test, Expected those that fail as it is known, with the reasons, and Skipped the
+	// reasons of those left out.
+	Failed, Expected, Skipped []string
 }
 
 // OwnTests runs amqp091-go's integration tests, as they are, against a node of its own. Three of

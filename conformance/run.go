@@ -169,13 +169,16 @@ func runLibraries(ctx context.Context, o Options, y *tally) error {
 		if err != nil {
 			return err
 		}
-		y.suite(name, r.Passed, 0, r.Failed, "")
+		y.suite(name, r.Passed, len(r.Expected), r.Failed, "")
 		for _, s := range r.Skipped {
 			y.skip(name, s)
 		}
 		return nil
 	}
 	if err := own("amqp091-go", func() (LibraryTests, error) { return OwnTests(ctx) }); err != nil {
+		return err
+	}
+	if err := own(rabbitHole().Name, func() (LibraryTests, error) { return RabbitHole(ctx) }); err != nil {
 		return err
 	}
 	for _, l := range Libraries() {

@@ -226,6 +226,7 @@ func clusterRows() []row {
 	return []row{
 		{who: "worker", do: "GET /api/auth", code: 200},
 		{who: "manager", do: "GET /api/version", code: 200, want: has(`"1.2.3"`)},
+		{who: "manager", do: "GET /api/overview", code: 200, want: has(`"protocol":"grpc/ssl"`, `"port":7071`)},
 		{who: "manager", do: "GET /api/cluster-name", code: 200, want: has(`{"name":"blue"}`)},
 		{do: "PUT /api/cluster-name", body: `{"name":"blue"}`, code: 204},
 		{do: "PUT /api/cluster-name", body: `{"name":"red"}`, code: 400, want: has("red", "cannot be changed", "cluster.name")},

@@ -49,7 +49,7 @@ func overview(c *call) (reply, error) {
 			"connections": len(connections), "channels": channels, "consumers": consumers, "queues": queues.Len(), "exchanges": exchanges,
 		},
 		"queue_totals": object{"messages": ready + unsettled + others, "messages_ready": ready, "messages_unacknowledged": unsettled},
-		"listeners":    []object{}, "contexts": []object{}, "exchange_types": exchangeTypes(),
+		"listeners":    c.listeners(), "contexts": []object{}, "exchange_types": exchangeTypes(),
 	}
 	if b.Logins.Require(ctx, monitoring) == nil {
 		sample, err := c.api.Stats.Cluster(ctx)
@@ -60,6 +60,18 @@ func overview(c *call) (reply, error) {
 		addRates(out, &sample.Rates)
 	}
 	return reply{body: out, silent: slices.Compact(silent)}, nil
+}
+
+// listeners are the open ports of this node, as far as it knows them.
+func (c *call) listeners() []object {
+	out := []object{}
+	if c.api.Facts.Listeners == nil {
+		return out
+	}
+	for _, l := range c.api.Facts.Listeners() {
+		out = append(out, object{"node": c.api.Node, "protocol": l.Protocol, "port": l.Port})
+	}
+	return out
 }
 
 // exchangeTypes are those that can be declared.
