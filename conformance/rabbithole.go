@@ -60,7 +60,7 @@ func RabbitHole(ctx context.Context) (r LibraryTests, err error) {
 }
 
 // pointSpecs has the specs use a node. They wait for RabbitMQ to collect statistics, for 5 s each time; here figures are
-// read when somebody asks.
+// read when somebody asks. And they compare the whole of an answer 404, whose reason here names what there is not.
 func pointSpecs(dir string, n *chaos.Node) error {
 	_, port, err := net.SplitHostPort(n.AMQP)
 	if err != nil {
@@ -72,6 +72,10 @@ func pointSpecs(dir string, n *chaos.Node) error {
 		{"rabbithole_test.go", "localhost:5672", n.AMQP},
 		{"rabbithole_test.go", "BeEquivalentTo(5672)", "BeEquivalentTo(" + port + ")"},
 		{"health_checks_test.go", "HealthCheckPortListener(5672)", "HealthCheckPortListener(" + port + ")"},
+		{
+			"rabbithole_test.go", `Equal(ErrorResponse{404, "Object Not Found", "Not Found"})`,
+			`WithTransform(func(e ErrorResponse) string { return fmt.Sprint(e.StatusCode, e.Message) }, Equal("404Object Not Found"))`,
+		},
 		{"rabbithole_test.go", "time.Sleep(5000 * time.Millisecond)", "time.Sleep(250 * time.Millisecond)"},
 	} {
 		name := filepath.Join(dir, change.file)
