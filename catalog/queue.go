@@ -63,6 +63,7 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 		Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete,
 		Arguments: c.Arguments, Members: c.Members, Leader: c.Leader,
 		CreatedMs: v.now, Index: v.index, DeclaredBy: c.DeclaredBy,
+		declared: v.index, founders: c.Members,
 	}
 	if u, ok := v.users.get(c.DeclaredBy); ok {
 		q.declarerSince = u.since

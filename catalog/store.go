@@ -150,7 +150,7 @@ func (v *View) replaceNode(c *ReplaceNode) (Reply, *Error) {
 }
 
 // loseMember records that a node has lost its member of a queue. From now on no node may found the
-// group again, and an empty member counts as lost. A joining node stops joining, because it may
+// group that may have forgotten it (FoundersSince), and its empty member counts as lost. A joining node stops joining, because it may
 // have received its vote already.
 func (v *View) loseMember(old *QueueRecord, n id.NodeID) {
 	q := *old

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,5 +62,36 @@ func TestRefuses(t *testing.T) {
 		if (got == "") != (x.want == "") || !strings.Contains(got, x.want) {
 			t.Errorf("node %q, store %q, fresh %v: %q, want %q", x.node, x.store, x.fresh, got, x.want)
 		}
+	}
+}
+
+// RE-9: a queue's founders are known to a catalog that has applied the declaration, whatever changed since, and not if the
+// queue is older than what is asked for.
+func TestFoundersSince(t *testing.T) {
+	members := []id.NodeID{"a", "b", "c"}
+	c := catalog.New()
+	index := uint64(0)
+	for _, cmd := range []catalog.Command{
+		&catalog.RegisterNode{ID: "a", Epoch: 5},
+		&catalog.RaiseVersion{Version: catalog.VersionStores},
+		&catalog.RegisterNode{ID: "b", Epoch: 5, Store: "b"},
+		&catalog.RegisterNode{ID: "c", Epoch: 5, Store: "c"},
+		&catalog.DeclareQueue{VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: members, Leader: "a"},
+		&catalog.ReplaceNode{ID: "c", Epoch: 5},
+	} {
+		index++
+		if r := c.Apply(index, 0, cmd); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	q, _ := c.View().Queue("/", "q")
+	if q.Changed != index {
+		t.Fatalf("%+v", q)
+	}
+	if got := q.FoundersSince(index - 2); !slices.Equal(got, members) {
+		t.Errorf("founders %q", got)
+	}
+	if got := q.FoundersSince(index - 1); got != nil {
+		t.Errorf("founders %q of a queue that is not younger", got)
 	}
 }

@@ -66,7 +66,7 @@ type QueueRecord struct {
 	Size int
 	// Changed is the index of the command that began the newest change of members. While it is 0, the
 	// members are those of the declaration, and one that has no log yet may write the group's first
-	// configuration; after that no member may.
+	// configuration; after that only one that cannot have forgotten the queue (FoundersSince).
 	Changed uint64
 	Change  *MemberChange // the change under way; nil: none
 	// DrainDeleting is the index of the command that began the queue's deletion; 0: it is not being
@@ -78,6 +78,19 @@ type QueueRecord struct {
 	DeclaredBy string
 	// declarerSince is that user's since; 0 also if it had no record.
 	declarerSince uint64
+	// declared is the index of the command that declared the queue, and founders are the members that it named. A catalog
+	// has both only if it has applied that command: snapshots do not have them.
+	declared uint64
+	founders []id.NodeID
+}
+
+// FoundersSince returns the members that the queue was declared with, if it was declared behind that index of the catalog's
+// log; nil: before, or this catalog does not know when.
+func (q *QueueRecord) FoundersSince(index uint64) []id.NodeID {
+	if q.declared <= index {
+		return nil
+	}
+	return q.founders
 }
 
 // MemberChange is a change of a queue's members that is under way.

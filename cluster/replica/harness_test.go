@@ -46,6 +46,8 @@ type testHost struct {
 
 	// serves is what Serves returns. It is set before start.
 	serves bool
+	// registered is the catalog's index at the present start.
+	registered uint64
 
 	mu      sync.Mutex // guards what follows
 	catalog *catalog.Catalog
@@ -185,6 +187,7 @@ func (h *testHost) start(edit func(*Config)) {
 	if edit != nil {
 		edit(&c)
 	}
+	h.registered = max(1, h.views.View().Index())
 	h.Host = New(c)
 	h.Start(Above{Gateway: &h.seen, Forwarders: &h.seen, HandOver: func(context.Context) {}})
 	var loops sync.WaitGroup
@@ -225,7 +228,7 @@ func (h *testHost) catalogView() *catalog.View {
 }
 
 // Registered implements Catalog.
-func (h *testHost) Registered() uint64 { return 1 }
+func (h *testHost) Registered() uint64 { return h.registered }
 
 // Serves implements Catalog.
 func (h *testHost) Serves() bool { return h.serves }

@@ -87,11 +87,22 @@ func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
 	return joined, err
 }
 
-// mayFound reports whether a member without a log may write the group's first configuration. It may
-// only while the queue's members are those of its declaration.
-func (h *Host) mayFound(uid id.QueueUID) bool {
-	r, ok := h.cfg.Views.View().QueueByUID(uid)
-	return ok && r.Changed == 0
+// founders returns the members with which this node may write the first configuration of a queue's group, if it has
+// nothing of the group; nil: it must not. While the queue's members have not changed since the declaration, no member has
+// had its place taken. Later a member without a log may have forgotten it; but not if the queue was declared after this
+// process has begun: then nothing of it was ever stored here, and the first configuration is the same for all who write it.
+func (h *Host) founders(r *catalog.QueueRecord) []id.NodeID {
+	at := h.cfg.Catalog.Registered()
+	switch {
+	case r.Changed == 0:
+		return r.Members
+	case at == 0 || Joins(r, h.cfg.Node) != nil:
+		return nil
+	}
+	if all := r.FoundersSince(at); slices.Contains(all, h.cfg.Node) {
+		return all
+	}
+	return nil
 }
 
 // drop removes the local member of a queue that goes on without it.
@@ -137,9 +148,9 @@ func (h *Host) endGap(v *catalog.View) error {
 }
 
 // forgotten fails if a member has nothing stored although it must have had something: it votes in a
-// group that has changed since the declaration, so its votes are lost.
-func (h *Host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
-	if r.Changed == 0 || Joins(r, h.cfg.Node) != nil {
+// group that has changed since the declaration, so its votes are lost. A founder can be new to the group even so.
+func (h *Host) forgotten(r *catalog.QueueRecord, founder bool, log raftfsm.Storage) error {
+	if founder || Joins(r, h.cfg.Node) != nil {
 		return nil
 	}
 	last, err := log.LastIndex()

@@ -112,6 +112,31 @@ func TestOpenedOnDemandAndDeletedUnseen(t *testing.T) {
 	})
 }
 
+// RE-9: the members of a queue change right after its declaration, because the store of one of its nodes is given up, for
+// example, and this node sees both at once. It has not forgotten the queue, but never had it: the queue gets its leader.
+func TestChangedBeforeItWasOpened(t *testing.T) {
+	t.Parallel()
+	h, release := newBusyHost(t)
+	uid := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
+	}).UID
+	h.mustPropose(&catalog.SetQueueMembers{UID: uid, Members: []id.NodeID{"a"}, Leader: "a"})
+	release()
+	h.led(uid)
+	h.publish(uid, 1, "x")
+	if err := h.remove(uid); err != nil { // what it loses now it has forgotten at the next start
+		t.Fatal(err)
+	}
+	h.stop()
+	h.start(nil)
+	h.poll("the member counts as lost", func() error {
+		if !h.keptClosed(uid) {
+			return errWaiting
+		}
+		return nil
+	})
+}
+
 // cutTransport swallows deliveries. While down is set, it reports that there is no stream for them.
 type cutTransport struct {
 	Transport

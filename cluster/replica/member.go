@@ -15,7 +15,7 @@ import (
 type Member struct {
 	h       *Host
 	uid     id.QueueUID
-	first   []id.NodeID   // its members at the declaration
+	first   []id.NodeID   // its founders; nil: this member may not write the first configuration
 	joined  uint64        // the change with which it began to join; 0: a member since the declaration
 	machine *queueMachine // read in group.Read only
 	group   *raftfsm.Group[quorumq.Reply, quorumq.Effects]

@@ -19,7 +19,7 @@ const bootstrapGrace = 2 * time.Second
 
 // openMember opens the member, but passes nothing on before start.
 func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
-	q := &Member{h: h, uid: r.UID, first: r.Members}
+	q := &Member{h: h, uid: r.UID}
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
@@ -29,6 +29,9 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	if q.joined, err = h.prepare(r); err != nil {
 		return nil, err
 	}
+	if q.joined == 0 {
+		q.first = h.founders(r)
+	}
 	storage, err := h.cfg.Storage.Queue(r.UID)
 	if err != nil {
 		return nil, fault(err)
@@ -37,7 +40,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
-	if err := h.forgotten(r, storage); err != nil {
+	if err := h.forgotten(r, q.first != nil, storage); err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
 	q.group, err = raftfsm.Open(raftfsm.Config[quorumq.Reply, quorumq.Effects]{
@@ -59,8 +62,8 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
-	if r.Leader == h.cfg.Node && r.Changed == 0 && q.empty() {
-		if err := q.group.Bootstrap(r.Members); err != nil {
+	if r.Leader == h.cfg.Node && q.first != nil && q.empty() {
+		if err := q.group.Bootstrap(q.first); err != nil {
 			return nil, errors.Join(fault(err), q.group.Close())
 		}
 		q.fresh = true
@@ -74,7 +77,7 @@ func (q *Member) start() {
 	q.h.cfg.Liveness.Add(q.uid.Group(), q.group)
 	if q.fresh {
 		q.tasks.Go(q.campaign)
-	} else if q.joined == 0 && q.empty() {
+	} else if q.first != nil && q.empty() {
 		q.grace = time.AfterFunc(bootstrapGrace, q.bootstrap)
 	}
 	q.running.Store(true)
@@ -83,7 +86,8 @@ func (q *Member) start() {
 
 // bootstrap bootstraps the group in place of a preferred leader that has not done so.
 func (q *Member) bootstrap() {
-	if q.ctx.Err() != nil || !q.empty() || !q.h.mayFound(q.uid) {
+	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
+	if q.ctx.Err() != nil || !q.empty() || !exists || q.h.founders(r) == nil {
 		return
 	}
 	if err := q.group.Bootstrap(q.first); err != nil && q.ctx.Err() == nil {
