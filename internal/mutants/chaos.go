@@ -11,7 +11,7 @@ import (
 
 	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/history"
-	"github.com/quorate/quorate/chaos/run"
+	harness "github.com/quorate/quorate/chaos/run"
 )
 
 // chaosLimit bounds a run of real processes, the build of the mutant not counted.
@@ -64,7 +64,7 @@ func (d *detector) chaosRun(ctx context.Context, m *mutant, overlay, plan string
 	ctx, cancel := context.WithTimeout(ctx, chaosLimit)
 	defer cancel()
 	out, failed := d.run(ctx, d.harness, "chaos", "run", "--stop", "--replay", dir, "--binary", binary, "--out", filepath.Join(dir, "nodes"))
-	events, err := history.ReadFile(filepath.Join(dir, "nodes", run.HistoryFile))
+	events, err := history.ReadFile(filepath.Join(dir, "nodes", harness.HistoryFile))
 	if err != nil {
 		return "", errors.Join(failed, err, errors.New(last(out)))
 	}
