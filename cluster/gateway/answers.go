@@ -107,7 +107,7 @@ func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 	}
 	if code := q.publisher.Failed(); code != quorumq.CodeOK {
 		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, traffic.ErrUnknownOutcome, code)
-		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, out) })
+		q.publisher.Abandon(func(token publishToken, _ bool) { q.confirmLocked(token, err, out) })
 	}
 }
 

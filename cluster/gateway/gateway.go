@@ -259,7 +259,8 @@ func (g *Gateway) HostHangs() {
 	}
 }
 
-// Close ends all queues, with traffic.ErrClosed.
+// Close ends all queues, with traffic.ErrClosed, or with traffic.ErrUnknownOutcome for messages and
+// commands that may have reached their queue's log.
 func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true

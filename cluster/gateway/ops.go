@@ -91,9 +91,11 @@ func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 	}
 }
 
-// end answers all remaining commands with err.
-func (l *opQueue) end(err error, out *outbox) {
+// end answers all remaining commands. why returns the error of one that may have reached the queue's
+// log, or of one that is in no log.
+func (l *opQueue) end(why func(possible bool) error, out *outbox) {
 	for len(l.ops) > 0 {
-		l.answer(l.ops[0], opAnswer{err: err}, out)
+		o := l.ops[0]
+		l.answer(o, opAnswer{err: why(o.sent || o.uncertain)}, out)
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -118,8 +119,9 @@ func (q *Queue) drainDeletes() {
 	out.flush()
 }
 
-// end answers everything with err, for good. If the queue was drain-deleted, unanswered publishes
-// may have been dead-lettered or may have come too late for that; their outcome is unknown.
+// end answers everything with err, for good. When the node stops, what may have reached the queue's
+// log has an unknown outcome instead (G2). If the queue was drain-deleted, unanswered publishes may
+// have been dead-lettered or may have come too late for that; their outcome is unknown, too.
 func (q *Queue) end(err error) {
 	var out outbox
 	q.mu.Lock()
@@ -128,14 +130,22 @@ func (q *Queue) end(err error) {
 		return
 	}
 	q.ended = err
-	unanswered := err
-	if q.leaves != nil {
-		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, traffic.ErrUnknownOutcome)
+	unanswered := func(possible bool) error {
+		if possible && errors.Is(err, traffic.ErrClosed) {
+			return fmt.Errorf("queue %s: %w: this node is stopping", q.uid, traffic.ErrUnknownOutcome)
+		}
+		return err
 	}
 	in := q.emptyLocked()
-	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, unanswered, &out) })
+	q.publisher.Abandon(func(token publishToken, possible bool) {
+		why := unanswered(possible)
+		if q.leaves != nil {
+			why = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, traffic.ErrUnknownOutcome)
+		}
+		q.confirmLocked(token, why, &out)
+	})
 	q.ops.add(in.ops)
-	q.ops.end(err, &out)
+	q.ops.end(unanswered, &out)
 	for _, c := range q.consumers {
 		c.end(err, &out)
 	}

@@ -58,7 +58,7 @@ func newEnd(n *node, g *group) *end {
 // close is the end of the queue: what waits has an unknown outcome.
 func (e *end) close() {
 	e.closed = true
-	e.pub.Abandon(func(t *token) { t.lost() })
+	e.pub.Abandon(func(t *token, _ bool) { t.lost() })
 	for _, c := range e.consumers {
 		c.lost()
 	}

@@ -240,16 +240,17 @@ func (p *Publisher[T]) chosen(i int, which func(token T) bool) (chosen bool, end
 	return chosen, i
 }
 
-// Abandon empties the publisher, and reports the tokens of all messages that still waited, in order. It is unknown
-// whether the queue has these messages.
-func (p *Publisher[T]) Abandon(report func(token T)) {
-	items := p.items[p.head:]
+// Abandon empties the publisher, and reports the tokens of all messages that still waited, in order, and whether the
+// queue may have the message. It may not if the message was never sent and has no producer, which may have sent it
+// through another node.
+func (p *Publisher[T]) Abandon(report func(token T, possible bool)) {
+	items, sent := p.items[p.head:], int(p.sent-p.first)
 	p.first, p.head, p.items = p.end(), 0, nil
 	p.send, p.sent = p.first, p.first
 	p.waiting, p.bytes = 0, 0
 	for i := range items {
 		if !items[i].answered {
-			report(items[i].token)
+			report(items[i].token, i < sent || items[i].msg.Producer != nil)
 		}
 	}
 }

@@ -177,9 +177,23 @@ func TestPublisherFenced(t *testing.T) {
 	}
 	wantBatch(t, p, 9, 1000, 0, 0, 0)
 	var left []string
-	p.Abandon(func(token string) { left = append(left, token) })
+	p.Abandon(func(token string, _ bool) { left = append(left, token) })
 	if want := []string{"1", "2", "3"}; !reflect.DeepEqual(left, want) || p.Pending() != 0 || p.PendingBytes() != 0 {
 		t.Errorf("abandoned %v, %d pending", left, p.Pending())
+	}
+}
+
+// G2: what was never sent from here is not in the queue, unless its producer may have sent it through another node.
+func TestPublisherAbandoned(t *testing.T) {
+	p := newPublisher(t, 2, Limits{})
+	wantBatch(t, p, 1, 1000, 1, 1, 0)
+	p.Rewind() // a message stays sent when it is to be sent again
+	named := quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited, Producer: &quorumq.ProducerID{1}, ProducerSeq: 1}
+	p.Push(named, []byte("x"), "named")
+	got := map[string]bool{}
+	p.Abandon(func(token string, possible bool) { got[token] = possible })
+	if want := map[string]bool{"1": true, "2": false, "named": true}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the queue may have %v, want %v", got, want)
 	}
 }
 
