@@ -160,17 +160,26 @@ func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 	if !known {
 		return refuse(wire.PreconditionFailed, o.method, "unknown delivery tag %d", tag)
 	}
-	return ch.decide(taken, o)
+	_, err := ch.decide(taken, o)
+	return err
 }
 
-// decide passes decisions to the consumers, batching neighbouring deliveries of one consumer.
-func (ch *channel) decide(taken []open, o settle) error {
+// decide passes decisions to the consumers, batching neighbouring deliveries of one consumer. What is
+// not held any more was taken back, because its time ran out or its consumer timed out, or its queue is
+// gone. The client could not know (CT-2). lost is the tag of the first delivery that is back in its
+// queue; 0: none is.
+func (ch *channel) decide(taken []open, o settle) (lost uint64, err error) {
 	var ids []uint64
 	for i := 0; i < len(taken); {
 		x := taken[i].x
 		if x == nil {
-			if err := ch.c.s.b.SettleToken(ch.c.ctx, taken[i].token, o.outcome, o.failed, nil, broker.Delay{}); err != nil && !returned(err) {
-				return faultOf(err, o.method)
+			err := ch.c.s.b.SettleToken(ch.c.ctx, taken[i].token, o.outcome, o.failed, nil, broker.Delay{})
+			switch {
+			case err == nil, broker.SettledBefore(err):
+			case !returned(err):
+				return lost, faultOf(err, o.method)
+			case !goneWithQueue(err):
+				lost = cmp.Or(lost, taken[i].tag)
 			}
 			i++
 			continue
@@ -181,13 +190,11 @@ func (ch *channel) decide(taken []open, o settle) error {
 			i++
 		}
 		x.decided = true
-		// Deliveries that the consumer does not hold any more were taken back when it timed out, or their
-		// queue is gone. The client could not know (CT-2).
 		if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: o.outcome, Failed: o.failed}); err != nil {
-			return faultOf(err, o.method)
+			return lost, faultOf(err, o.method)
 		}
 	}
-	return nil
+	return lost, nil
 }
 
 // returned reports that a message is back in its queue, or gone with its queue.
@@ -221,5 +228,6 @@ func (ch *channel) recover(requeue bool, id wire.MethodID) error {
 	ch.c.mu.Lock()
 	all := ch.unsettled.takeAll()
 	ch.c.mu.Unlock()
-	return ch.decide(all, settle{outcome: broker.Requeue, method: id})
+	_, err := ch.decide(all, settle{outcome: broker.Requeue, method: id})
+	return err
 }

@@ -141,7 +141,12 @@ func (t *transaction) commit(ch *channel) error {
 		return err
 	}
 	for i := range t.settles {
-		if err := ch.decide(t.settles[i].taken, t.settles[i].how); err != nil {
+		lost, err := ch.decide(t.settles[i].taken, t.settles[i].how)
+		if err == nil && lost > 0 {
+			err = refuse(wire.PreconditionFailed, wire.TxCommitID,
+				"partial tx completion: delivery %d is back in its queue and was not settled; the messages are published", lost)
+		}
+		if err != nil {
 			t.settles = t.settles[i:]
 			t.rollback(ch)
 			return err
@@ -150,9 +155,17 @@ func (t *transaction) commit(ch *channel) error {
 	return ch.catchUp(wire.TxCommitID)
 }
 
-// check refuses a commit that cannot settle one of its deliveries, because the server has ended the consumer that held
-// it.
+// check refuses a commit that cannot settle one of its deliveries, because the server has ended the consumer or the
+// hold of basic.get.
 func (t *transaction) check() error {
+	for _, s := range t.settles {
+		for _, o := range s.taken {
+			if o.x == nil && t.c.s.b.HoldEnded(t.c.ctx, o.token) {
+				return refuse(wire.PreconditionFailed, wire.TxCommitID,
+					"delivery %d is back in its queue, because it was held for too long; nothing was published or settled", o.tag)
+			}
+		}
+	}
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	for _, s := range t.settles {

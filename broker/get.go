@@ -65,6 +65,25 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	return g, nil
 }
 
+// HoldEnded reports whether a message that the caller took with Get on this node is known not to be
+// held any more: it was returned when its time ran out, or it was settled (DEL-5). A token that
+// cannot be read counts as one that holds nothing.
+func (b *Broker) HoldEnded(ctx context.Context, token string) bool {
+	held, _, err := b.settleTokens.Open(ctx, token)
+	if err != nil {
+		e, known := errors.AsType[*failure.Error](err)
+		return known && e.Class == failure.PreconditionFailed
+	}
+	return b.cluster.Gateway().HoldEnded(held.ConsumerToken)
+}
+
+// SettledBefore reports that a refusal of SettleToken, for a token of this node that is used once,
+// comes from an earlier attempt of the node itself: the queue has carried that out, and a leader that
+// failed has lost the answer.
+func SettledBefore(err error) bool {
+	return errors.Is(err, traffic.ErrNotHeld) && errors.Is(err, traffic.ErrUnknownOutcome)
+}
+
 // SettleToken decides about a message that the caller took with Get, on any node (AM-8). If the
 // caller no longer holds the message, the refusal names the argument settle_token (DEL-6).
 func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, failed bool, annotations message.Table, delay Delay) error {

@@ -69,7 +69,7 @@ func (q *Queue) handleResponse(a *response, out *outbox) {
 		if c := f.op.opens; c != nil && !f.op.closed {
 			c.opened(a.reply, f.op.uncertain, out)
 		}
-		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got}, out)
+		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got, repeated: f.op.uncertain}, out)
 	case requestOutcome:
 		f.cons.handleOutcome(f.number, a.reply, out)
 	case requestResume:
@@ -185,7 +185,9 @@ func (q *Queue) expireLocked(out *outbox) {
 		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
 		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), out) })
 	q.ops.expire(now, q.uid, out)
-	q.ops.add(q.get.expire(now))
+	for _, cmd := range q.gets.expire(now) {
+		q.ops.add([]*op{unheard(cmd)})
+	}
 }
 
 // armLocked sets the alarm for the next thing to do.
@@ -197,7 +199,7 @@ func (q *Queue) armLocked() {
 	case q.busyLocked():
 		q.alarm.set(now, now.Add(tickEvery))
 	default:
-		if in := q.get.next(now); in > 0 {
+		if in := q.gets.next(now); in > 0 {
 			q.alarm.set(now, now.Add(in))
 		}
 	}

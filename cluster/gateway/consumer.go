@@ -165,10 +165,7 @@ func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
 	c.end(err, out)
 	delete(c.q.consumers, c.key.Session)
-	c.q.inbox.ops = append(c.q.inbox.ops, &op{
-		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
-		done:   func(opAnswer) {},
-	})
+	c.q.inbox.ops = append(c.q.inbox.ops, unheard(&quorumq.SessionClosed{Session: c.key.SessionKey}))
 }
 
 // end notifies the client that the consumer is gone, unless the client has closed it.

@@ -43,18 +43,27 @@ func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
 	return out
 }
 
+// get is one Get. left belongs to the queue's mutex.
+type get struct {
+	q       *Queue
+	s       *getSession
+	autoAck bool
+	op      *op
+	left    bool          // nobody waits for the answer any more
+	answers chan opAnswer // gets the answer, unless left is set
+}
+
 // Get returns one message, nil if none is ready, and how many are left. Unless autoAck is set, the
-// token settles the message on any node within GetAckTimeout; after that it returns to the queue.
+// token settles the message on any node within GetAckTimeout; after that it returns to the queue. If
+// ctx ends first, a message that arrives later returns to the queue at once; with autoAck it is lost,
+// and the error wraps traffic.ErrUnknownOutcome, too.
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
-		key := q.getKey()
-		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, op{repeat: once})
-		if errors.Is(err, traffic.ErrUnknownOutcome) {
-			q.retire(key)
-			if !autoAck && ctx.Err() == nil {
-				continue // a message that the lost answer assigned returns to the queue
-			}
+		a := q.ask(autoAck).await(ctx)
+		if errors.Is(a.err, traffic.ErrUnknownOutcome) && !autoAck && ctx.Err() == nil {
+			continue // a message that the lost answer assigned returns to the queue
 		}
+		r, got, err := a.reply, a.got, a.err
 		if err != nil {
 			return nil, t, 0, err
 		}
@@ -71,54 +80,155 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 			return nil, t, r.Count, nil
 		}
 		t = ConsumerToken{Queue: q.uid, Consumer: got.Consumer, MsgID: got.MsgID}
-		if !autoAck {
-			q.ackDeadline(t)
+		if err := ctx.Err(); err != nil && !autoAck { // the client has gone meanwhile
+			q.returnUnseen(&t)
+			return nil, ConsumerToken{}, 0, q.errLeft(err)
 		}
 		return got, t, r.Count, nil
 	}
 }
 
-// getKey returns the session of all Gets of this node, and opens it at the first one.
-func (q *Queue) getKey() quorumq.SessionKey {
+// ask sends a Get in the queue's order. It is sent once, because a second one could take another
+// message.
+func (q *Queue) ask(autoAck bool) *get {
+	t := &get{q: q, autoAck: autoAck, answers: make(chan opAnswer, 1)}
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.get.key == (quorumq.SessionKey{}) {
-		q.get.key = q.newSession()
-	}
-	return q.get.key
-}
-
-// retire closes a session whose state is unknown. Its tokens become invalid, and their messages
-// return to the queue, not as failed.
-func (q *Queue) retire(key quorumq.SessionKey) {
-	q.mu.Lock()
-	first := q.get.key == key
-	if first {
-		q.get.key = quorumq.SessionKey{}
-	}
+	t.s = q.gets.open(q.newSession)
+	t.s.asked++
 	q.mu.Unlock()
-	if !first {
-		return
+	t.op = &op{
+		header: quorumq.AppendCommand(nil, &quorumq.Get{Session: t.s.key, AutoAck: autoAck}), repeat: never,
+		deadline: time.Now().Add(q.g.cfg.CommandTimeout), done: t.answered,
 	}
-	ignore := func(opAnswer) {}
-	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Cancel{
-		Consumer: quorumq.ConsumerKey{SessionKey: key}, Requeue: true,
-	}), done: ignore})
-	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
+	q.post(t.op)
+	return t
 }
 
-// ackDeadline makes sure that a message from Get returns to the queue if nobody decides about it.
-func (q *Queue) ackDeadline(t ConsumerToken) {
+// await waits for the answer, but no longer than ctx.
+func (t *get) await(ctx context.Context) opAnswer {
+	select {
+	case a := <-t.answers:
+		return a
+	case <-ctx.Done():
+	}
+	if a, has := t.leave(); has {
+		return a
+	}
+	err := t.q.errLeft(ctx.Err())
+	if t.autoAck {
+		err = fmt.Errorf("%w: %w", traffic.ErrUnknownOutcome, err)
+	}
+	return opAnswer{err: err}
+}
+
+// leave ends the wait for the answer, unless the answer has just come. A Get that was not sent is
+// withdrawn. One that was sent goes on, and answered returns what it takes: other clients hold
+// messages of the same session, so the session cannot be closed for it.
+func (t *get) leave() (a opAnswer, has bool) {
+	q := t.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.get.ackDeadlines = append(q.get.ackDeadlines, ackDeadline{consumer: t.Consumer, msg: t.MsgID, end: time.Now().Add(GetAckTimeout)})
-	q.inbox.wake = true
-	q.startLocked()
+	select {
+	case a = <-t.answers:
+		return a, true
+	default:
+	}
+	t.left = true
+	if q.ended == nil {
+		q.inbox.recalled = append(q.inbox.recalled, t.op)
+		q.startLocked()
+	}
+	return a, false
+}
+
+// answered records the answer. A message that arrives with nobody waiting returns to the queue, not
+// as failed.
+func (t *get) answered(a opAnswer) {
+	q := t.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.s.asked--
+	switch {
+	case t.autoAck: // the queue holds nothing for it
+	case errors.Is(a.err, traffic.ErrUnknownOutcome):
+		t.s.doubtful = true
+	case a.got == nil:
+	case t.left:
+		q.issueLocked(putBack(a.got.Consumer, a.got.MsgID))
+	default:
+		t.s.hold(a.got.MsgID, time.Now().Add(GetAckTimeout))
+	}
+	if !t.left {
+		t.answers <- a
+	}
+	q.sweepLocked()
+}
+
+// errLeft is the error of a Get whose caller has gone.
+func (q *Queue) errLeft(why error) error {
+	return fmt.Errorf("queue %s: nobody waits for the message any more: %w", q.uid, why)
+}
+
+// putBack returns a command that requeues one message, not as failed.
+func putBack(k quorumq.ConsumerKey, m quorumq.MsgID) quorumq.Command {
+	return &quorumq.Requeue{Consumer: k, Ranges: []quorumq.MsgIDRange{{First: m, Last: m}}}
+}
+
+// returnUnseen returns a message that no client has seen to the queue.
+func (q *Queue) returnUnseen(t *ConsumerToken) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.issueLocked(putBack(t.Consumer, t.MsgID))
+	q.dropLocked(t)
+}
+
+// dropLocked forgets the hold on a message that is settled or returned. It reports whether this node
+// had given it and not ended it.
+func (q *Queue) dropLocked(t *ConsumerToken) bool {
+	s := q.gets.of(t.Consumer)
+	if s == nil || !s.drop(t.MsgID) {
+		return false
+	}
+	q.sweepLocked()
+	return true
+}
+
+// sweepLocked clears and closes doubtful sessions, and sees to the next ack deadline.
+func (q *Queue) sweepLocked() {
+	q.issueLocked(q.gets.sweep()...)
+	if q.ended == nil {
+		q.armLocked()
+	}
+}
+
+// HoldEnded reports whether the hold of a Get of this node is known to have ended: its time ran out,
+// or its message was settled or returned through this node.
+func (g *Gateway) HoldEnded(t ConsumerToken) bool {
+	if t.OfStream() || t.Consumer.Node != g.cfg.Node || t.Consumer.Epoch != g.cfg.Epoch {
+		return false
+	}
+	q, ok := g.known(t.Queue)
+	if !ok {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended != nil {
+		return false
+	}
+	s := q.gets.of(t.Consumer)
+	if s == nil {
+		return true
+	}
+	_, held := s.held[t.MsgID]
+	return !held
 }
 
 // DecideToken settles a message that Get returned on any node. After traffic.ErrConsumerGone or
 // traffic.ErrNotHeld the message was no longer held and nothing changed, or an earlier attempt of
-// this call settled it and its answer was lost.
+// this call settled it and its answer was lost. If this node gave the token and knows of no other
+// end of the hold, so that it must have been the earlier attempt, the error wraps
+// traffic.ErrUnknownOutcome, too.
 func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
 	q, err := g.Queue(t.Queue)
 	if err != nil {
@@ -140,23 +250,31 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	default:
 		return fmt.Errorf("queue %s: decision %d is unknown: acknowledge, return or discard", t.Queue, d.Kind)
 	}
-	r, _, err := q.do(ctx, cmd, op{bodies: bodies})
+	r, repeated, err := q.do(ctx, cmd, op{bodies: bodies})
 	if err != nil {
 		return err
 	}
-	return notHeld(t, r.Code)
+	return q.decided(&t, r.Code, repeated)
 }
 
-// notHeld returns an error if the answer to a decision says that its message was not held.
-func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
-	switch code {
-	case quorumq.CodeUnknownConsumer:
-		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, traffic.ErrConsumerGone)
-	case quorumq.CodeNotHeld:
-		return fmt.Errorf("queue %s: %w", t.Queue, traffic.ErrNotHeld)
-	default:
+// decided records the answer to a decision about a token. It returns an error if its message was not
+// held; repeated says that an earlier attempt may have settled it.
+func (q *Queue) decided(t *ConsumerToken, code quorumq.ReplyCode, repeated bool) error {
+	if code != quorumq.CodeOK && code != quorumq.CodeUnknownConsumer && code != quorumq.CodeNotHeld {
 		return nil
 	}
+	q.mu.Lock()
+	held := q.dropLocked(t)
+	q.mu.Unlock()
+	switch {
+	case code == quorumq.CodeUnknownConsumer:
+		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", q.uid, traffic.ErrConsumerGone)
+	case code == quorumq.CodeNotHeld && repeated && held:
+		return fmt.Errorf("queue %s: %w: %w: an earlier attempt may have settled it", q.uid, traffic.ErrNotHeld, traffic.ErrUnknownOutcome)
+	case code == quorumq.CodeNotHeld:
+		return fmt.Errorf("queue %s: %w", q.uid, traffic.ErrNotHeld)
+	}
+	return nil
 }
 
 // Transact atomically settles a message that Get returned on any node, or messages of another
@@ -171,13 +289,13 @@ func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	if err := g.cfg.Rooms.Admit(t.Queue); err != nil {
 		return err
 	}
-	r, _, err := q.do(ctx, &quorumq.Transact{
+	r, repeated, err := q.do(ctx, &quorumq.Transact{
 		Consumer: t.Consumer, Ranges: t.ranges(held), Outputs: outputs,
 	}, op{bodies: bodies, repeat: once})
 	if err != nil {
 		return err
 	}
-	if err := notHeld(t, r.Code); err != nil {
+	if err := q.decided(&t, r.Code, repeated); err != nil {
 		return err
 	}
 	switch r.Code {

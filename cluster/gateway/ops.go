@@ -3,11 +3,18 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
 )
+
+// unheard returns the op of a command whose answer nobody needs.
+func unheard(c quorumq.Command) *op {
+	return &op{header: quorumq.AppendCommand(nil, c), done: func(opAnswer) {}}
+}
 
 func (l *opQueue) len() int { return len(l.ops) }
 
@@ -17,10 +24,13 @@ func (l *opQueue) add(ops []*op) { l.ops = append(l.ops, ops...) }
 func (l *opQueue) hasUnsent() bool { return l.next < len(l.ops) }
 
 // rewind marks all commands that were sent as uncertain, because the last leader may have committed
-// them.
+// them. Those that must never be repeated stay sent.
 func (l *opQueue) rewind() {
 	l.next = 0
 	for _, o := range l.ops {
+		if o.repeat == never {
+			continue
+		}
 		o.uncertain = o.uncertain || o.sent
 		o.sent = false
 	}
@@ -43,6 +53,8 @@ func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueU
 	switch {
 	case errors.Is(cause, errRefusedForGood):
 		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, out)
+	case definite && o.repeat == never:
+		l.unsend(o)
 	case definite:
 		// The answer to this attempt says that the command is in no log.
 		o.sent = o.sent && !current
@@ -52,9 +64,20 @@ func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueU
 	}
 }
 
+// unsend has a command sent again that is certainly in no log.
+func (l *opQueue) unsend(o *op) {
+	if i := slices.Index(l.ops, o); i >= 0 {
+		o.sent = false
+		l.next = min(l.next, i)
+	}
+}
+
 // recall answers a command whose caller no longer waits for it. If it was not sent, it never will
-// be; otherwise its outcome is unknown.
+// be; otherwise its outcome is unknown. One that must never be repeated keeps waiting for its answer.
 func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
+	if o.repeat == never && o.sent {
+		return
+	}
 	err := traffic.ErrUnavailable
 	if o.sent || o.uncertain {
 		err = traffic.ErrUnknownOutcome

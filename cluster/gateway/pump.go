@@ -90,6 +90,9 @@ func (q *Queue) reachable(n id.NodeID) bool {
 func (l *opQueue) pump(q *Queue, out *outbox) {
 	for ; l.next < len(l.ops); l.next++ {
 		o := l.ops[l.next]
+		if o.sent { // in an earlier attempt, or before one that is sent again
+			continue
+		}
 		if o.after != nil && o.after.unsent() {
 			return
 		}

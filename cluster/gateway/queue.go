@@ -86,8 +86,9 @@ func (q *Queue) Renew(ctx context.Context) error {
 	return err
 }
 
-// do sends a command in the queue's order, with the options in o, and waits for its answer.
-func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Reply, *traffic.Delivery, error) {
+// do sends a command in the queue's order, with the options in o, and waits for its answer. repeated
+// says that an earlier attempt may have been carried out already.
+func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (r quorumq.Reply, repeated bool, err error) {
 	answers := make(chan opAnswer, 1)
 	o.header = quorumq.AppendCommand(nil, cmd)
 	o.deadline = time.Now().Add(q.g.cfg.CommandTimeout)
@@ -95,14 +96,14 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 	q.post(&o)
 	select {
 	case a := <-answers:
-		return a.reply, a.got, a.err
+		return a.reply, a.repeated, a.err
 	case <-ctx.Done():
 		if o.recall {
 			q.event(func(in *inbox) { in.recalled = append(in.recalled, &o) })
 			a := <-answers
-			return a.reply, a.got, a.err
+			return a.reply, a.repeated, a.err
 		}
-		return quorumq.Reply{}, nil, fmt.Errorf("queue %s: %w: %w", q.uid, traffic.ErrUnknownOutcome, ctx.Err())
+		return quorumq.Reply{}, false, fmt.Errorf("queue %s: %w: %w", q.uid, traffic.ErrUnknownOutcome, ctx.Err())
 	}
 }
 

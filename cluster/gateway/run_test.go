@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ type leader struct {
 	submitted chan submitted
 	assigned  []traffic.Delivery // by commands that were applied
 	resumed   chan quorumq.MsgID // after which a consumer asked for its deliveries
+	away      atomic.Bool        // there is no leader
 }
 
 type submitted struct {
@@ -42,9 +44,20 @@ func (l *leader) Held(_ id.QueueUID, _ quorumq.ConsumerKey, after quorumq.MsgID,
 	l.resumed <- after
 }
 
+func (l *leader) Load(_ id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error)) {
+	done(traffic.Delivery{Delivery: d, Message: []byte("body")}, nil)
+}
+
 func (l *leader) Flush(id.QueueUID) {}
 
-func (l *leader) LeaderOf(id.QueueUID) (id.NodeID, bool) { return "a", true }
+func (l *leader) Rouse(id.QueueUID) {}
+
+func (l *leader) LeaderOf(id.QueueUID) (id.NodeID, bool) {
+	if l.away.Load() {
+		return "", true
+	}
+	return "a", true
+}
 
 // apply applies a command that was submitted.
 func (l *leader) apply(s submitted) {
@@ -78,6 +91,7 @@ func ledQueue(t *testing.T) (*Queue, *leader) {
 	board := disk.NewBoard("a", "", MaxWaitingBytes, nil)
 	g := New(Config{
 		Node: "a", Epoch: 1, Views: views, Members: l, Disks: board, Rooms: &disk.Rooms{Board: board, View: views.View}, PublishWindow: 1000,
+		CommandTimeout: time.Minute,
 	})
 	t.Cleanup(g.Close)
 	q, err := g.Queue(r.UID)

@@ -38,7 +38,7 @@ type Queue struct {
 	enqueues  int // Enqueue commands in flight in this attempt
 	ops       opQueue
 	consumers map[uint64]*Consumer // by session
-	get       getSession
+	gets      gets
 
 	target   id.NodeID     // where commands go; "" while nobody is known to lead
 	hint     id.NodeID     // the leader that another node has named
@@ -144,7 +144,7 @@ type op struct {
 	header   []byte
 	bodies   [][]byte
 	repeat   repeat
-	recall   bool      // taken back if its caller's context ends before it is sent
+	recall   bool      // taken back if the context of do ends before it is sent
 	deadline time.Time // zero: none
 	done     func(opAnswer)
 	// after, if not nil, is the consumer whose decisions go first.
@@ -165,13 +165,16 @@ const (
 	again repeat = iota
 	// once: report traffic.ErrUnknownOutcome; the caller decides.
 	once
+	// never: like once, and a change of leader does not repeat the command while its outcome is open.
+	never
 )
 
 // opAnswer is how an op ended: the queue's reply, or why there is none.
 type opAnswer struct {
-	reply quorumq.Reply
-	got   *traffic.Delivery
-	err   error
+	reply    quorumq.Reply
+	got      *traffic.Delivery
+	repeated bool // an earlier attempt may have been carried out
+	err      error
 }
 
 // opQueue holds a queue's unanswered commands in order. It belongs to the queue's mutex.
@@ -220,18 +223,3 @@ func (a *response) accepted() bool {
 
 // errRefusedForGood marks a command that no leader will ever accept.
 var errRefusedForGood = errors.New("cluster: command refused")
-
-// getSession is the session with which this node's clients Get from a queue. After an unknown
-// outcome it is replaced: a message that a lost answer assigned returns to the queue when the old
-// session ends.
-type getSession struct {
-	key          quorumq.SessionKey
-	ackDeadlines []ackDeadline // ascending by end
-}
-
-// ackDeadline says when a message from Get returns to the queue, unless it is settled before.
-type ackDeadline struct {
-	consumer quorumq.ConsumerKey
-	msg      quorumq.MsgID
-	end      time.Time
-}
