@@ -215,7 +215,8 @@ func (ch *channel) send(m wire.Method) {
 func (ch *channel) silent() bool { return ch.c.closing || ch.timedOut && !ch.closing }
 
 // catchUp waits until the queues have decided on what the channel has published and settled. A
-// method that looks into a queue then sees the result, as its client expects.
+// method that looks into a queue then sees the result, as its client expects. It fails if the server
+// has ended a consumer before what its client had settled was stored.
 func (ch *channel) catchUp(id wire.MethodID) error {
 	c := ch.c
 	if err := c.awaitPublishes(c.life, &ch.inFlight); err != nil {
@@ -226,7 +227,7 @@ func (ch *channel) catchUp(id wire.MethodID) error {
 			continue
 		}
 		x.decided = false
-		if err := x.c.Flush(c.ctx); err != nil && !returned(err) {
+		if err := x.c.Flush(c.ctx); err != nil && !goneWithQueue(err) {
 			return faultOf(err, id)
 		}
 	}

@@ -190,8 +190,13 @@ func (ch *channel) decide(taken []open, o settle) (lost uint64, err error) {
 			i++
 		}
 		x.decided = true
-		if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: o.outcome, Failed: o.failed}); err != nil {
+		unknown, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: o.outcome, Failed: o.failed})
+		if err != nil {
 			return lost, faultOf(err, o.method)
+		}
+		if len(unknown) > 0 && !goneWithQueue(x.c.Missed()) {
+			at := slices.IndexFunc(taken, func(t open) bool { return t.x == x && t.id == unknown[0] })
+			lost = cmp.Or(lost, taken[at].tag)
 		}
 	}
 	return lost, nil

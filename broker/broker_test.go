@@ -69,13 +69,17 @@ func TestUnacked(t *testing.T) {
 					continue
 				}
 				n := chance.Uint64N(last + 1)
-				first := u.decideUpTo(n)
+				was := u.appendOpen(nil, u.first(), n)
+				u.decideUpTo(n)
+				for _, id := range was {
+					if !open[id] || id > n {
+						t.Fatalf("seed %d: %d of those up to %d is taken for undecided", seed, id, n)
+					}
+					delete(open, id)
+				}
 				for id := range open {
 					if id <= n {
-						if id < first {
-							t.Fatalf("seed %d: %d is undecided and below %d", seed, id, first)
-						}
-						delete(open, id)
+						t.Fatalf("seed %d: %d of those up to %d is taken for decided", seed, id, n)
 					}
 				}
 			}

@@ -239,10 +239,15 @@ func (c *Consumer) freeLocked(batch []traffic.Delivery) int64 {
 // was no room for them. When this ends, Take may have something new.
 func (c *Consumer) HasPending() bool { return c.c.HasPending() }
 
-// Flush waits until all decisions so far are committed.
+// Flush waits until all decisions are committed that Settle has passed on so far. If the consumer has
+// ended before that, Flush returns why, as Take does.
 func (c *Consumer) Flush(ctx context.Context) error {
 	return failure.Translate(c.c.Flush(ctx), c.about)
 }
+
+// Missed returns why the consumer has ended, as Take does, if Settle was called since; otherwise nil.
+// What Settle returned as unknown then is back in the queue, or gone with it.
+func (c *Consumer) Missed() error { return failure.Translate(c.c.Missed(), c.about) }
 
 // Cancel ends the consumer's deliveries. Unsettled messages stay with the client or, with requeue, return to the queue
 // at once and not as failed (CO-3).

@@ -25,8 +25,8 @@ type Settlement struct {
 const MaxSettlementIDs = 10_000
 
 // Settle passes a decision to the queue. It returns the ids that this consumer could not decide
-// about, because they were never delivered or are already decided (DEL-6). It does not wait for the
-// queue: see Flush.
+// about, because they were never delivered or are already decided, or because the consumer has ended
+// (DEL-6). It does not wait for the queue: see Flush.
 func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	d, err := decision(s.Outcome, s.Failed, s.Annotations, s.Delay, c.about)
 	if err != nil {
@@ -53,17 +53,27 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 		runs = appendRun(runs, quorumq.MsgID(n))
 	}
 	for _, run := range runs {
-		c.decide(run, d, s.Annotations)
+		for _, r := range c.decide(run, d, s.Annotations) {
+			for id := r.First; id <= r.Last; id++ {
+				unknown = append(unknown, uint64(id))
+			}
+		}
 	}
 	return unknown, nil
 }
 
-// decide passes a decision about a range to the queue. The caller holds mu.
-func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) {
+// decide passes a decision about a range to the queue. It returns the parts of the range of which
+// nothing was unacked, or that come too late because the consumer has ended. The caller holds mu.
+func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) (missed []quorumq.MsgIDRange) {
 	if len(c.traced) > 0 {
 		c.traced.settle(c.b.tracer, c.about, r, traceDecision(d.Kind), d.Failed)
 	}
-	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
+	c.annotations.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) {
+		if c.c.Decide(r, d) == 0 {
+			missed = append(missed, r)
+		}
+	})
+	return missed
 }
 
 // settleUpTo decides about all unacked deliveries up to one. The caller holds mu.
@@ -75,8 +85,11 @@ func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table
 	if c.autoAck {
 		return unknown
 	}
-	if first := c.open.decideUpTo(to); first <= to {
-		c.decide(quorumq.MsgIDRange{First: quorumq.MsgID(first), Last: quorumq.MsgID(to)}, d, added)
+	if first := c.open.first(); first <= to {
+		for _, r := range c.decide(quorumq.MsgIDRange{First: quorumq.MsgID(first), Last: quorumq.MsgID(to)}, d, added) {
+			unknown = c.open.appendOpen(unknown, uint64(r.First), uint64(r.Last))
+		}
+		c.open.decideUpTo(to)
 	}
 	return unknown
 }

@@ -37,12 +37,14 @@ func (u *unacked) decide(n uint64) bool {
 	return true
 }
 
-// decideUpTo marks all ids up to n as decided, and returns the first that may have been unacked.
-func (u *unacked) decideUpTo(n uint64) (first uint64) {
+// first returns the first id that may not be decided.
+func (u *unacked) first() uint64 { return u.base + 1 }
+
+// decideUpTo marks all ids up to n as decided.
+func (u *unacked) decideUpTo(n uint64) {
 	n = min(n, u.last)
-	first = u.base + 1
 	if n <= u.base {
-		return first
+		return
 	}
 	words := (n - u.base) / wordBits
 	drop := min(words, uint64(len(u.decided)))
@@ -51,7 +53,17 @@ func (u *unacked) decideUpTo(n uint64) (first uint64) {
 	for id := u.base + 1; id <= n; id++ {
 		u.decide(id)
 	}
-	return first
+}
+
+// appendOpen appends the delivered ids of a range that are not decided to dst.
+func (u *unacked) appendOpen(dst []uint64, first, last uint64) []uint64 {
+	for id := max(first, u.first()); id <= min(last, u.last); id++ {
+		i := id - u.base - 1
+		if w := i / wordBits; w >= uint64(len(u.decided)) || u.decided[w]&(1<<(i%wordBits)) == 0 {
+			dst = append(dst, id)
+		}
+	}
+	return dst
 }
 
 // trim removes the first words whose ids are all decided.

@@ -96,6 +96,7 @@ type consumeStream struct {
 type notices struct {
 	answers []*brokerv1.ConsumeResponse
 	failed  error // of a task; it ends the stream
+	ended   error // why the consumer has ended without some of the decisions; it ends the stream, too
 }
 
 // task is work of the third goroutine.
@@ -193,13 +194,14 @@ func (x *consumeStream) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if n.failed != nil {
+		if n.failed != nil || n.ended != nil {
 			return
 		}
 	}
 }
 
-// carryOut carries out a task and those queued behind it.
+// carryOut carries out a task and those queued behind it. If some decision was not committed because
+// the consumer has ended, no settlement is answered.
 func (x *consumeStream) carryOut(ctx context.Context, t task) (n notices) {
 	var err error
 	for more := true; more && err == nil; {
@@ -222,11 +224,14 @@ func (x *consumeStream) carryOut(ctx context.Context, t task) (n notices) {
 			more = false
 		}
 	}
-	if err == nil {
-		err = x.c.Flush(ctx)
-	}
 	if err != nil {
 		return notices{failed: err}
+	}
+	if err = x.c.Flush(ctx); err == nil {
+		err = x.c.Missed()
+	}
+	if err != nil {
+		return notices{ended: err}
 	}
 	return n
 }
@@ -246,7 +251,8 @@ func (x *consumeStream) write() error {
 				return err
 			}
 		case n := <-x.notices:
-			if err := x.notify(n); err != nil {
+			ended, err := x.notify(n)
+			if ended || err != nil {
 				return err
 			}
 		case err := <-x.read:
@@ -322,14 +328,17 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	return true, x.stream.Send(cancelled(cause))
 }
 
-// notify sends the outcomes of tasks, then ends the stream if one failed.
-func (x *consumeStream) notify(n notices) error {
+// notify sends the outcomes of tasks, then ends the stream if one failed or the consumer has ended.
+func (x *consumeStream) notify(n notices) (ended bool, err error) {
 	for _, r := range n.answers {
 		if err := x.stream.Send(r); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return n.failed
+	if n.ended != nil {
+		return x.consumerEnded(n.ended)
+	}
+	return false, n.failed
 }
 
 // Get takes one message, if there is one.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/quorate/quorate/cluster/traffic"
@@ -154,9 +155,10 @@ func (c *Consumer) handleOutcome(number uint64, r quorumq.Reply, out *outbox) {
 }
 
 // gone ends a consumer that the queue no longer knows, for example after a long absence of this
-// node.
+// node, or because the queue is being deleted.
 func (c *Consumer) gone(out *outbox) {
-	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), out)
+	why := fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone)
+	c.lose(cmp.Or(c.why, why), out)
 }
 
 // lose notifies the client that the consumer is gone. It closes the session all the same, because
@@ -174,7 +176,7 @@ func (c *Consumer) end(err error, out *outbox) {
 	if c.ended {
 		return
 	}
-	c.ended = true
+	c.ended, c.why = true, err
 	c.cfg.Buffer.forget(&c.space)
 	if c.cfg.Ended != nil {
 		out.calls = append(out.calls, func() { c.cfg.Ended(err) })

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,12 +10,14 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Decide settles the delivered messages r for the client and returns how many of them were unacked.
-// Settlements are sent in the order of the calls, and repeated after failures.
+// Decide settles the delivered messages r for the client and returns how many of them were unacked: 0
+// if the consumer has ended. Settlements are sent in the order of the calls, and repeated after
+// failures.
 func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	if c.ended {
+		c.missed = true
 		return 0
 	}
 	n := 0
@@ -34,13 +37,29 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	return n
 }
 
-// Flush waits until every decision made so far is committed.
+// Missed returns why the consumer has ended, if its client did not close it and has decided something
+// since, which had no effect. Otherwise it returns nil.
+func (c *Consumer) Missed() error {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if !c.missed {
+		return nil
+	}
+	return c.why
+}
+
+// Flush waits until every decision is committed that Decide has taken so far. If the consumer has
+// ended before that, Flush returns why: traffic.ErrConsumerGone, or an error of ConsumerConfig.Ended.
 func (c *Consumer) Flush(ctx context.Context) error {
 	c.q.mu.Lock()
 	f := flush{upTo: c.tracker.Decided(), done: make(chan error, 1)}
-	if c.ended || c.tracker.Committed() >= f.upTo {
+	if c.tracker.Committed() >= f.upTo {
 		c.q.mu.Unlock()
 		return nil
+	}
+	if c.q.consumers[c.key.Session] != c { // no answer counts any more
+		defer c.q.mu.Unlock()
+		return cmp.Or(c.why, fmt.Errorf("queue %s: %w: not all decisions were committed", c.q.uid, traffic.ErrConsumerGone))
 	}
 	c.flushes = append(c.flushes, f)
 	to := c.q.target

@@ -96,6 +96,8 @@ type Consumer struct {
 	resuming  bool // a resume is in flight in this attempt
 	space     space
 	ended     bool
+	why       error         // why it has ended, if its client has not closed it
+	missed    bool          // its client has decided something since
 	lost      bool          // the queue has ended it: nothing is sent for it any more
 	limit     quorumq.MsgID // newest credit, in the client's numbers
 	crediting bool          // a Credit command waits for its answer

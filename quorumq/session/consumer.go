@@ -33,7 +33,8 @@ type Consumer struct {
 	outcomes    []outcome
 	base        uint64
 	sent, given int
-	deciding    int // messages in outcomes
+	deciding    int    // messages in outcomes
+	dropped     uint64 // outcomes without an answer when the queue no longer knew the consumer
 }
 
 // outcome is a future command: its kind and ranges. Annotations belong to one outcome.
@@ -271,10 +272,10 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	}
 }
 
-// lose drops everything, because the queue has no such consumer.
+// lose drops everything, because the queue has no such consumer. What is dropped never counts as committed.
 func (c *Consumer) lose() {
 	c.gone = true
-	c.base += uint64(len(c.outcomes))
+	c.dropped += uint64(len(c.outcomes))
 	c.outcomes, c.sent, c.given, c.deciding = nil, 0, 0, 0
 	c.unsettled = idSet{}
 }

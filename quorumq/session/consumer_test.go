@@ -165,11 +165,16 @@ func TestConsumerCommitted(t *testing.T) {
 	committed("one more decided", 2)
 }
 
+// G4: a decision that the queue did not take never counts as committed.
 func TestConsumerGone(t *testing.T) {
 	c := newConsumer(3)
 	c.Settle(r(1, 1))
 	want(t, c, "0 settle 1-1")
 	c.Answer(0, quorumq.Reply{Code: quorumq.CodeUnknownConsumer})
+	c.Answer(0, quorumq.Reply{})
+	if c.Committed() != 0 || c.Decided() != 1 {
+		t.Errorf("committed up to %d, decided up to %d", c.Committed(), c.Decided())
+	}
 	c.Settle(r(2, 2))
 	c.Rewind()
 	want(t, c)
