@@ -162,7 +162,10 @@ func (ch *channel) quit(ctx context.Context) {
 	all.Wait()
 	clear(ch.consumers)
 	ch.retired, ch.replies = nil, nil
-	ch.giveBack(open)
+	select {
+	case <-ch.giveBack(open):
+	case <-ctx.Done():
+	}
 	ch.forget()
 	ch.content = content{}
 	ch.tx = nil

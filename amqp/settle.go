@@ -208,20 +208,27 @@ func returned(err error) bool {
 	return ok && (e.Class == failure.NotFound || e.Class == failure.PreconditionFailed && e.State)
 }
 
-// giveBack returns messages that the channel took with basic.get and did not settle; consumers
-// return theirs.
-func (ch *channel) giveBack(all []open) {
+// giveBack returns messages that the channel took with basic.get and did not settle; consumers return
+// theirs. It returns a channel that is closed when the queues have them.
+func (ch *channel) giveBack(all []open) <-chan struct{} {
+	returned := make(chan struct{})
+	var tokens []string
 	for i := range all {
-		if all[i].x != nil {
-			continue
+		if all[i].x == nil {
+			tokens = append(tokens, all[i].token)
 		}
-		token := all[i].token
-		ch.c.s.running.Go(func() { // the connection has ended, and its context with it
-			if err := ch.c.s.b.GiveBack(token); err != nil {
-				ch.c.log.Debug("a message taken with basic.get could not be returned; its hold will expire", "error", err)
-			}
-		})
 	}
+	if len(tokens) == 0 {
+		close(returned)
+		return returned
+	}
+	ch.c.s.running.Go(func() { // the connection may have ended, and its context with it
+		defer close(returned)
+		if err := ch.c.s.b.GiveBack(tokens); err != nil {
+			ch.c.log.Debug("messages taken with basic.get could not be returned yet; their holds will expire", "error", err)
+		}
+	})
+	return returned
 }
 
 // recover requeues all that is unsettled on the channel. Redelivery to the same consumer,

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/settletoken"
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 )
@@ -105,12 +106,23 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	return failure.Translate(err, held.About(err, about))
 }
 
-// GiveBack returns a message that Get took, for example when its client has gone (DEL-8). It is for
-// listeners. It does not depend on the client's connection, and takes a few seconds at most.
-func (b *Broker) GiveBack(token string) error {
+// GiveBack returns messages that Get took, for example when their client has gone (DEL-8), in the order
+// in which they were delivered. It is for listeners. It does not depend on the client's connection, and
+// takes a few seconds at most; a queue that has no leader then takes them back later.
+func (b *Broker) GiveBack(tokens []string) error {
 	ctx, stop := context.WithTimeout(identity.WithIdentity(b.life, identity.Itself()), giveBackTimeout)
 	defer stop()
-	return b.SettleToken(ctx, token, Requeue, true, nil, Delay{})
+	var held []gateway.ConsumerToken
+	var unread error // the last one
+	for _, token := range tokens {
+		t, _, err := b.settleTokens.Open(ctx, token)
+		if err != nil {
+			unread = err
+			continue
+		}
+		held = append(held, t.ConsumerToken)
+	}
+	return errors.Join(unread, b.cluster.Gateway().GiveBack(ctx, held))
 }
 
 // giveBackTimeout limits GiveBack, because its client is gone and cancels nothing.

@@ -179,18 +179,21 @@ func (q *Queue) returnUnseen(t *ConsumerToken) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.issueLocked(putBack(t.Consumer, t.MsgID))
-	q.dropLocked(t)
+	q.dropLocked(t.Consumer, t.MsgID)
 }
 
-// dropLocked forgets the hold on a message that is settled or returned. It reports whether this node
-// had given it and not ended it.
-func (q *Queue) dropLocked(t *ConsumerToken) bool {
-	s := q.gets.of(t.Consumer)
-	if s == nil || !s.drop(t.MsgID) {
+// dropLocked forgets the holds on messages that are settled or returned. It reports whether this node
+// had given any of them and not ended it.
+func (q *Queue) dropLocked(k quorumq.ConsumerKey, ids ...quorumq.MsgID) (held bool) {
+	s := q.gets.of(k)
+	if s == nil {
 		return false
 	}
+	for _, m := range ids {
+		held = s.drop(m) || held
+	}
 	q.sweepLocked()
-	return true
+	return held
 }
 
 // sweepLocked clears and closes doubtful sessions, and sees to the next ack deadline.
@@ -254,17 +257,17 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	if err != nil {
 		return err
 	}
-	return q.decided(&t, r.Code, repeated)
+	return q.decided(t.Consumer, []quorumq.MsgID{t.MsgID}, r.Code, repeated)
 }
 
-// decided records the answer to a decision about a token. It returns an error if its message was not
-// held; repeated says that an earlier attempt may have settled it.
-func (q *Queue) decided(t *ConsumerToken, code quorumq.ReplyCode, repeated bool) error {
+// decided records the answer to a decision about messages that Gets took. It returns an error if none
+// was held; repeated says that an earlier attempt may have settled them.
+func (q *Queue) decided(k quorumq.ConsumerKey, ids []quorumq.MsgID, code quorumq.ReplyCode, repeated bool) error {
 	if code != quorumq.CodeOK && code != quorumq.CodeUnknownConsumer && code != quorumq.CodeNotHeld {
 		return nil
 	}
 	q.mu.Lock()
-	held := q.dropLocked(t)
+	held := q.dropLocked(k, ids...)
 	q.mu.Unlock()
 	switch {
 	case code == quorumq.CodeUnknownConsumer:
@@ -295,7 +298,7 @@ func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	if err != nil {
 		return err
 	}
-	if err := q.decided(&t, r.Code, repeated); err != nil {
+	if err := q.decided(t.Consumer, []quorumq.MsgID{t.MsgID}, r.Code, repeated); err != nil {
 		return err
 	}
 	switch r.Code {

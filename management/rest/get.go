@@ -109,10 +109,12 @@ func (c *call) take(count int64) ([]broker.Got, error) {
 
 // giveBack returns messages that nobody will see. What cannot be returned now is returned when the hold on it ends.
 func (c *call) giveBack(all []broker.Got) {
+	tokens := make([]string, len(all))
 	for i := range all {
-		if err := c.api.Broker.GiveBack(all[i].Token); err != nil {
-			c.api.Logger.Debug("a message could not be given back", "error", err)
-		}
+		tokens[i] = all[i].Token
+	}
+	if err := c.api.Broker.GiveBack(tokens); err != nil {
+		c.api.Logger.Debug("messages could not be given back", "error", err)
 	}
 }
 
