@@ -85,16 +85,20 @@ func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
 	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, out)
 }
 
-// remove removes a command. next still refers to the same command afterwards.
+// remove removes a command, usually the first one. next still refers to the same command afterwards.
 func (l *opQueue) remove(o *op) {
-	for i, other := range l.ops {
-		if other == o {
-			l.ops = append(l.ops[:i], l.ops[i+1:]...)
-			if i < l.next {
-				l.next--
-			}
-			return
-		}
+	i := slices.Index(l.ops, o)
+	switch {
+	case i < 0:
+		return
+	case i == 0 && len(l.ops) > 1: // without moving all others
+		l.ops[0] = nil
+		l.ops = l.ops[1:]
+	default:
+		l.ops = slices.Delete(l.ops, i, i+1)
+	}
+	if i < l.next {
+		l.next--
 	}
 }
 
