@@ -182,6 +182,33 @@ func TestGetWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
+// A Get that is answered after another one of its session was lost keeps its message.
+func TestGetBesideALostOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, l := ledWith(t, 2)
+		first, second := l.get(t.Context(), q), l.get(t.Context(), q)
+		lost, answered := <-l.submitted, <-l.submitted
+		l.lose(lost, true)
+		synctest.Wait()
+		l.apply(answered)
+		time.Sleep(time.Second)
+		l.applyAll()
+		if g := <-first; g.err != nil || g.delivery != nil { // what the lost answer took is not back yet
+			t.Error(g.delivery, g.err)
+		}
+		g := <-second
+		if g.err != nil || g.delivery == nil || g.delivery.AcquiredCount > 0 {
+			t.Fatal(g.delivery, g.err)
+		}
+		l.counts("swept", 1, 1, 1)
+		if err := l.settle(q, g.token); err != nil {
+			t.Error(err)
+		}
+		l.counts("settled", 1, 0, 0)
+	})
+}
+
 // A change of leader does not take a second message for a Get whose first try still may take one.
 func TestGetIsSentOnce(t *testing.T) {
 	t.Parallel()

@@ -116,5 +116,14 @@ func TestGiveBack(t *testing.T) {
 		if err := <-done; !errors.Is(err, traffic.ErrNotHeld) {
 			t.Errorf("given back twice: %v", err)
 		}
+		for i := len(held); i <= maxReturned; i++ {
+			held = append(held, ConsumerToken{Queue: q.uid, Consumer: held[0].Consumer, MsgID: quorumq.MsgID(1_000_000 + i)})
+		}
+		done = give()
+		if n := len(l.submitted); n != 2 {
+			t.Errorf("%d commands for %d messages, want 2", n, len(held))
+		}
+		l.applyAll()
+		<-done
 	})
 }
