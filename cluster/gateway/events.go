@@ -23,16 +23,6 @@ func (q *Queue) post(o *op) {
 	q.mu.Unlock()
 }
 
-// issueLocked adds commands whose answers nobody needs.
-func (q *Queue) issueLocked(cmds ...quorumq.Command) {
-	for _, c := range cmds {
-		q.inbox.ops = append(q.inbox.ops, unheard(c))
-	}
-	if len(cmds) > 0 && q.ended == nil {
-		q.startLocked()
-	}
-}
-
 // answered processes an answer at once if possible; otherwise it goes into the inbox.
 func (q *Queue) answered(a response) {
 	if a.accepted() && q.answerNow(&a) {

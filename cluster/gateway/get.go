@@ -204,6 +204,16 @@ func (q *Queue) sweepLocked() {
 	}
 }
 
+// issueLocked adds commands whose answers nobody needs.
+func (q *Queue) issueLocked(cmds ...quorumq.Command) {
+	for _, c := range cmds {
+		q.inbox.ops = append(q.inbox.ops, unheard(c))
+	}
+	if len(cmds) > 0 && q.ended == nil {
+		q.startLocked()
+	}
+}
+
 // HoldEnded reports whether the hold of a Get of this node is known to have ended: its time ran out,
 // or its message was settled or returned through this node.
 func (g *Gateway) HoldEnded(t ConsumerToken) bool {
