@@ -41,6 +41,7 @@ func newBench(b *testing.B, size int) *bench {
 func (x *bench) View() *catalog.View            { return x.view }
 func (x *bench) Changed() <-chan struct{}       { return x.changed }
 func (x *bench) Serves() bool                   { return true }
+func (x *bench) Current() bool                  { return true }
 func (x *bench) ServesChanged() <-chan struct{} { return x.changed }
 func (x *bench) Rule(*catalog.QueueRecord) Rule { return Rule{Enabled: true, Exchange: "dlx"} }
 func (x *bench) UID() id.QueueUID               { return x.uid }

@@ -9,6 +9,10 @@ import (
 // that were not sent by then are taken back.
 const holdWait = time.Second
 
+// oldViewRetry is how often an old view is looked at again: nobody notifies the forwarder that the
+// view was confirmed and has not changed.
+const oldViewRetry = time.Second
+
 // hold is somebody's wish that no dead letter leaves.
 type hold struct {
 	until    time.Time // so long answers are waited for

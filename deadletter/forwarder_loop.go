@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -37,6 +36,7 @@ type forwarding struct {
 	view     *catalog.View
 	changed  <-chan struct{}
 	unserved bool // the view is not confirmed: see Router.Serves
+	old      bool // the view is too old to send by: see MaxViewAge
 	// sweepAt is the place in deadLetters of a pass over all of them after a change of the
 	// view; len(deadLetters) or more: none is under way. nextSweep keeps passes apart.
 	sweepAt   int
@@ -100,6 +100,10 @@ func (r *forwarding) step() bool {
 	// never reach it (DL-23).
 	r.changed = r.router.ServesChanged()
 	if r.unserved = !r.router.Serves(); r.unserved {
+		return r.stand(now, time.Time{})
+	}
+	// DL-25: by now the source may be deleted, and its targets may have forgotten what they have of it.
+	if r.old = !r.router.Current(); r.old {
 		return r.stand(now, time.Time{})
 	}
 	r.lookAtView(now)
@@ -348,6 +352,10 @@ func (r *forwarding) nextTime() time.Time {
 	if r.unserved {
 		return next
 	}
+	if r.old {
+		earliest(time.Now().Add(oldViewRetry))
+		return next
+	}
 	for _, n := range r.targetQueues {
 		if len(n.inFlight) == 0 {
 			earliest(n.retryAt)
@@ -383,5 +391,3 @@ func (r *forwarding) backoff(failures int) time.Duration {
 
 // over reports whether the forwarder was closed.
 func (r *forwarding) over() bool { return r.ctx.Err() != nil }
-
-var errCode = errors.New("deadletter: the target's machine answered with an unknown code")

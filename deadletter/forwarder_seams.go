@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -32,6 +33,11 @@ type Rule struct {
 	MaxHops       uint64 // deaths after which a message is not forwarded (DL-43); 0: no limit
 }
 
+// MaxViewAge is how old a node's view of the catalog may be for a Forwarder to send by it. Targets forget a source
+// twice that long after its deletion (DL-25). So a Transfer of a node that does not know of the deletion yet, as one
+// whose machine was suspended, has half of the time to arrive.
+const MaxViewAge = 5 * time.Minute
+
 // Router routes dead letters. Its methods may be called concurrently and do not block.
 type Router interface {
 	// Serves reports whether the view was confirmed since the node started (EX-16): a view from the
@@ -40,6 +46,9 @@ type Router interface {
 	// ServesChanged returns a channel that is closed when Serves changes. Get it before you call
 	// Serves.
 	ServesChanged() <-chan struct{}
+	// Current reports whether the view shows all that the catalog had committed at a moment at most
+	// MaxViewAge ago.
+	Current() bool
 	// View returns this node's view of the catalog.
 	View() *catalog.View
 	// Changed returns a channel that is closed at the next change of the view.

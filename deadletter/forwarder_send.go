@@ -112,13 +112,23 @@ func (r *forwarding) completion(a completion) {
 	}
 }
 
+// What the answer to a Transfer says besides what was stored.
+var (
+	errCode       = errors.New("deadletter: the target's machine answered with an unknown code")
+	errSourceGone = errors.New("deadletter: the source is deleted, which this node does not know yet: look at its links to the others")
+)
+
 // handleTransferred works the answer to a Transfer in (DL-26).
 func (r *forwarding) handleTransferred(a completion) {
 	n := a.targetQueue
 	// The target queue keeps its messages in flight until all is worked in: an empty one would be forgotten.
 	inFlight := n.inFlight
 	err := a.err
-	if err == nil && a.reply.Code != quorumq.CodeOK {
+	switch {
+	case err != nil || a.reply.Code == quorumq.CodeOK:
+	case a.reply.Code == quorumq.CodeSourceGone: // the next view will show it
+		err = errSourceGone
+	default:
 		err = fmt.Errorf("%w: %d", errCode, a.reply.Code)
 	}
 	refused := 0

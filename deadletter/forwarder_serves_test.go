@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,40 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/quorumq"
 )
+
+func (w *world) Serves() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.unserved
+}
+
+func (w *world) ServesChanged() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.serves
+}
+
+func (w *world) Current() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.old
+}
+
+// age has the view be too old to send by, or not.
+func (w *world) age(old bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.old = old
+}
+
+// serve says that the view was confirmed, or is not any more.
+func (w *world) serve(serves bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unserved = !serves
+	close(w.serves)
+	w.serves = make(chan struct{})
+}
 
 // DL-23, EX-16: a node that has just started knows the catalog of its disk. A binding that was
 // made while it was away is missing there, so nothing is routed before the view was confirmed.
@@ -74,4 +109,61 @@ func TestCopierWaitsForTheView(t *testing.T) {
 		x.Close()
 		x.Wait()
 	})
+}
+
+// DL-25: the node was suspended for so long that its source may be deleted, and forgotten by its targets. Its forwarder
+// sends nothing by the view from before, whether it was at work or starts. As soon as the view is confirmed it goes on,
+// also if nothing has changed; or it never does, since the source is deleted.
+func TestForwarderStandsByAnOldView(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				w.exchange(catalog.ExchangeFanout)
+				source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
+				w.bind("target", "")
+				w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+				w.discard(source, quorumq.ReasonRejected, "k", "a")
+				w.down[target] = true
+				atWork, s := w.start(source, Config{})
+				time.Sleep(time.Minute) // it tries again and again
+				w.age(true)
+				synctest.Wait()
+				w.mu.Lock()
+				delete(w.down, target)
+				before := w.transfers
+				w.mu.Unlock()
+				starts := NewForwarder(Config{}, s, w, w)
+				starts.Wake()
+				atWork.Retry(target)
+				time.Sleep(time.Minute)
+				if n := w.sent(); n != before || w.backlog(source) != 1 {
+					t.Errorf("%d Transfers by a view that is too old", n-before)
+				}
+				starts.Close()
+				starts.Wait()
+				if deleted { // on this node the queue is still there when the view is confirmed
+					w.propose(&catalog.DeleteQueue{VHost: "/", Name: "source"})
+				}
+				w.age(false)
+				time.Sleep(10 * oldViewRetry)
+				got, want := bodiesOf(w.take(target, 9)), "a"
+				if deleted {
+					want = ""
+				}
+				if got != want {
+					t.Errorf("the target has %q, want %q", got, want)
+				}
+				atWork.Close()
+				atWork.Wait()
+			})
+		})
+	}
+}
+
+// sent returns how many Transfers were sent.
+func (w *world) sent() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.transfers
 }

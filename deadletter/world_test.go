@@ -33,6 +33,7 @@ type world struct {
 
 	unserved bool          // the view was not confirmed yet
 	serves   chan struct{} // closed when that changes
+	old      bool          // the view is older than MaxViewAge
 
 	headers   message.Table // of what discard publishes
 	moves     bool          // dead letters without a death are fine
@@ -214,27 +215,6 @@ func (w *world) Changed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.changed
-}
-
-func (w *world) Serves() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.unserved
-}
-
-func (w *world) ServesChanged() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.serves
-}
-
-// serve says that the view was confirmed, or is not any more.
-func (w *world) serve(serves bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unserved = !serves
-	close(w.serves)
-	w.serves = make(chan struct{})
 }
 
 func (w *world) Rule(q *catalog.QueueRecord) Rule {

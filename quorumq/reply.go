@@ -62,6 +62,9 @@ const (
 	CodeNotHeld
 	// CodeDrainDeleting: the queue is being emptied for its deletion; it takes no consumers.
 	CodeDrainDeleting
+	// CodeSourceGone: the queue that a Transfer is from is deleted, so this queue may have forgotten
+	// what it has of it (DL-25). The leader answers that; the command is in no log.
+	CodeSourceGone
 )
 
 // Delivery is a message assigned to a consumer.

@@ -172,6 +172,22 @@ func TestPurging(t *testing.T) {
 	})
 }
 
+// DL-25: a view of unknown age is as good as an old one.
+func TestCurrent(t *testing.T) {
+	for age, want := range map[Catalog]bool{
+		serving(0): true, serving(deadletter.MaxViewAge): true, serving(deadletter.MaxViewAge + 1): false, unproven{}: false,
+	} {
+		if got := (Router{Catalog: age}).Current(); got != want {
+			t.Errorf("%v: %v", age, got)
+		}
+	}
+}
+
+// unproven is a catalog whose view was never confirmed.
+type unproven struct{ serving }
+
+func (unproven) ViewAge() (time.Duration, bool) { return 0, false }
+
 // The forwarder decides by the errors of package deadletter, and what a gateway said stays in them.
 func TestDeadLetterErrors(t *testing.T) {
 	for _, row := range []struct{ from, want error }{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/gateway"
@@ -15,11 +16,12 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Catalog reports whether this node's view of the catalog was confirmed (EX-16); a
-// *metadata.Group is one.
+// Catalog reports whether this node's view of the catalog was confirmed (EX-16), and how old it may
+// be; a *metadata.Group is one.
 type Catalog interface {
 	Serves() bool
 	ServesChanged() <-chan struct{}
+	ViewAge() (age time.Duration, known bool)
 }
 
 // Router is deadletter.Router over this node's view.
@@ -34,6 +36,12 @@ func (r Router) Serves() bool { return r.Catalog.Serves() }
 
 // ServesChanged implements deadletter.Router.
 func (r Router) ServesChanged() <-chan struct{} { return r.Catalog.ServesChanged() }
+
+// Current implements deadletter.Router.
+func (r Router) Current() bool {
+	age, known := r.Catalog.ViewAge()
+	return known && age <= deadletter.MaxViewAge
+}
 
 // View implements deadletter.Router.
 func (r Router) View() *catalog.View { return r.Views.View() }

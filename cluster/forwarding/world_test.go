@@ -38,7 +38,7 @@ func newWorld(t testing.TB) (*world, *Forwarders) {
 	w := &world{t: t, catalog: catalog.New(), machines: map[id.QueueUID]*quorumq.Queue{}, bodies: map[quorumq.BodyRef][]byte{}}
 	w.views = metadata.NewViews(w.catalog.View())
 	w.propose(&catalog.RegisterNode{ID: "n", Epoch: 1})
-	f := New(deadletter.Config{}, Router{Catalog: serving{}, Views: w.views, Policies: new(policy.Matcher)}, w, func(_ id.QueueUID, e event.Event) {
+	f := New(deadletter.Config{}, Router{Catalog: serving(0), Views: w.views, Policies: new(policy.Matcher)}, w, func(_ id.QueueUID, e event.Event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.reported = append(w.reported, string(e.Kind)+" "+e.Cause)
@@ -184,8 +184,9 @@ func (s *term) SettleBacklog(_ context.Context, r []quorumq.SeqRange) error {
 	return nil
 }
 
-// serving is a catalog whose view was confirmed.
-type serving struct{}
+// serving is a catalog whose view was confirmed so long ago.
+type serving time.Duration
 
-func (serving) Serves() bool                   { return true }
-func (serving) ServesChanged() <-chan struct{} { return nil }
+func (serving) Serves() bool                     { return true }
+func (serving) ServesChanged() <-chan struct{}   { return nil }
+func (s serving) ViewAge() (time.Duration, bool) { return time.Duration(s), true }

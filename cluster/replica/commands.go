@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -11,6 +13,9 @@ func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	switch {
 	case !ok:
 		done(quorumq.Reply{Code: quorumq.CodeMalformed}, nil)
+	case before.source > 0 && deletedBy(q.h.cfg.Views.View(), before.source):
+		// DL-25: it was on its way for so long that the queue may have forgotten what it has of the source.
+		done(quorumq.Reply{Code: quorumq.CodeSourceGone}, nil)
 	case before.purges:
 		q.purge(c, done)
 	case before.annotates:
@@ -35,4 +40,11 @@ func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 			done(r, err)
 		})
 	})
+}
+
+// deletedBy reports whether a queue had been created and deleted by the time of a view. By a view that is
+// behind, some are not deleted that are; never the other way round.
+func deletedBy(v *catalog.View, uid id.QueueUID) bool {
+	_, exists := v.QueueByUID(uid)
+	return !exists && uid < v.NextQueueUID()
 }

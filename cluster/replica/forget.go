@@ -5,32 +5,37 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
 const (
 	// forgetAfter is for how long a queue must have been deleted, at least, before other queues forget its dead
-	// letters: until then a Transfer of its last leader may still be on its way.
-	forgetAfter = 10 * time.Minute
+	// letters: until then a Transfer may still be on its way, of a leader whose view is as old as it may be.
+	forgetAfter = 2 * deadletter.MaxViewAge
 	// maxForgotten limits the sources that one command makes a queue forget.
 	maxForgotten = 1000
 )
 
 // forget makes the queues that this node leads forget dead letters of queues that are deleted, until stop is closed.
-func (h *Host) forget(stop <-chan struct{}) {
-	round := time.NewTicker(forgetAfter)
-	defer round.Stop()
-	before := h.cfg.Views.View()
+func (h *Host) forget(stop <-chan struct{}) { oldViews(h.cfg.Views.View, h.forgetDeleted, stop) }
+
+// oldViews calls use again and again until stop is closed, each time with a view that was taken forgetAfter before or
+// earlier. It takes the next one only then: the process may have been stopped for a while, and a clock that ticks would
+// follow at once.
+func oldViews(view func() *catalog.View, use func(*catalog.View), stop <-chan struct{}) {
+	wait := time.NewTimer(forgetAfter)
+	defer wait.Stop()
 	for {
+		v := view()
+		wait.Reset(forgetAfter)
 		select {
-		case <-round.C:
+		case <-wait.C:
+			use(v)
 		case <-stop:
 			return
 		}
-		now := h.cfg.Views.View()
-		h.forgetDeleted(before)
-		before = now
 	}
 }
 
@@ -52,7 +57,7 @@ func (q *Member) forgetDeleted(v *catalog.View) {
 			return
 		}
 		for uid := range q.machine.queue.Sources() {
-			if _, exists := v.QueueByUID(uid); !exists && uid < v.NextQueueUID() {
+			if deletedBy(v, uid) {
 				gone = append(gone, uid)
 			}
 		}

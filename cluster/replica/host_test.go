@@ -278,7 +278,7 @@ func TestEmptiedQueueTakesNothing(t *testing.T) {
 	uid := h.declare("orders", dlx, message.Field{Name: "x-on-delete", Value: message.String("dead-letter")})
 	commands := []quorumq.Command{
 		&quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1, Messages: []quorumq.NewMessage{{Size: 1, TTLMs: quorumq.Unlimited}}},
-		&quorumq.Transfer{Source: 7, DeadLetters: []quorumq.DeadLetter{{Seq: 1, NewMessage: quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}}}},
+		&quorumq.Transfer{Source: 1 << 40, DeadLetters: []quorumq.DeadLetter{{Seq: 1, NewMessage: quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}}}},
 	}
 	replies := make(chan quorumq.Reply, len(commands))
 	late.first = sync.OnceFunc(func() {

@@ -94,6 +94,7 @@ type prelude struct {
 	annotates bool
 	consumer  quorumq.ConsumerKey
 	message   quorumq.MsgID
+	source    id.QueueUID // of a Transfer, which must not be deleted; 0: it is none
 }
 
 // look decodes a command as readable does, and returns what the leader has to do before it proposes
@@ -108,6 +109,8 @@ func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	switch cmd := cmd.(type) {
 	case *quorumq.Purge:
 		before.purges = true
+	case *quorumq.Transfer:
+		before.source = cmd.Source
 	case *quorumq.Requeue:
 		before.annotate(cmd.Consumer, cmd.Ranges, cmd.HasAnnotations)
 	case *quorumq.Discard:

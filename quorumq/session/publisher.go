@@ -152,7 +152,7 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 			p.Rewind()
 		}
 	case quorumq.CodeFenced, quorumq.CodeMalformed, quorumq.CodeUnknownConsumer, quorumq.CodeExclusive, quorumq.CodeSingleActive,
-		quorumq.CodeTooMany, quorumq.CodeNotHeld, quorumq.CodeDrainDeleting:
+		quorumq.CodeTooMany, quorumq.CodeNotHeld, quorumq.CodeDrainDeleting, quorumq.CodeSourceGone:
 		p.failed = r.Code
 	}
 }
