@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -37,10 +39,49 @@ func (n *testNodes) spoil(i id.NodeID, text string) {
 	n.t.Fatalf("node %s has no %q in its log", i, text)
 }
 
+// misplace takes the entry of a message out of a running node's log, as if the log had lost it without a sign of
+// damage. The message is the n-th of those that consumers hold.
+func (n *testNodes) misplace(i id.NodeID, q id.QueueUID, nth int) {
+	n.t.Helper()
+	var held []quorumq.Delivery
+	n.nodes[i].host.Member(q).Read(func(state *quorumq.Queue) {
+		for s := range state.Sessions() {
+			held = state.Assigned(held, quorumq.ConsumerKey{SessionKey: s, Tag: traffic.ConsumerTag}, 0)
+		}
+	})
+	index := held[nth].Body.Index
+	log, err := n.nodes[i].storage.Group(q.Group())
+	if err == nil {
+		err = log.DeleteRange(1, index)
+	}
+	if err == nil {
+		live := func(yield func(first, last uint64) bool) { yield(1, index-1) }
+		err = log.Retain(index, live)
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // G1, DEL-12: the leader cannot read a message that it has assigned to a consumer of another node, which has had no
-// room for it yet. The gateway does not take it for settled: it comes from the next leader, as does all behind it.
+// room for it yet. The gateway does not take it for settled: the leader stops, and the message comes from the next one,
+// as does all behind it.
 func TestUnreadableWhileHeld(t *testing.T) {
 	t.Parallel()
+	for name, harm := range map[string]func(n *testNodes, q id.QueueUID, nth int){
+		"damaged": func(n *testNodes, _ id.QueueUID, nth int) { n.spoil("a", slowBody(nth)) },
+		"missing": func(n *testNodes, q id.QueueUID, nth int) { n.misplace("a", q, nth) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			unreadableWhileHeld(t, harm)
+		})
+	}
+}
+
+// unreadableWhileHeld has the leader's log harmed at a message that a consumer holds and has not got.
+func unreadableWhileHeld(t *testing.T, harm func(n *testNodes, q id.QueueUID, nth int)) {
+	t.Helper()
 	n := newTestNodes(t, func(cfg *Config) {
 		steady(cfg)
 		cfg.BodyCacheBytes, cfg.TailBytes = 1, 1 // reads come from the disk
@@ -63,7 +104,8 @@ func TestUnreadableWhileHeld(t *testing.T) {
 	if n.leader(q) != a {
 		t.Fatal("the declaring node does not lead")
 	}
-	n.spoil("a", slowBody(spoilt))
+	harm(n, q, spoilt)
+	var before time.Time // it is asked for
 	for i := range count {
 		poll(t, fmt.Sprintf("delivery %d comes", i), func() error {
 			if !s.takeOne() {
@@ -73,6 +115,12 @@ func TestUnreadableWhileHeld(t *testing.T) {
 		})
 		if d := s.taken[i]; string(d.Message) != slowBody(i) {
 			t.Fatalf("delivery %d is %d, %s", i, d.MsgID, d.Message)
+		}
+		switch i {
+		case spoilt - 1:
+			before = time.Now()
+		case spoilt:
+			t.Logf("the next leader delivers it after %v", time.Since(before))
 		}
 	}
 	if n.leader(q) == a {

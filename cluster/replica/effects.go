@@ -2,8 +2,11 @@ package replica
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -12,6 +15,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
 )
 
 // effects is what has gathered between two steps of a worker, within one leadership.
@@ -77,17 +81,27 @@ func (q *Member) carryOut(e *effects) {
 	}
 }
 
-// load reads the message of a delivery.
+// load reads the message of a delivery. If it is not in the log of a member that leads, and a consumer holds it, the
+// member has lost what it had stored: it stops, another one leads, and it is rebuilt from its peers.
 func (q *Member) load(d quorumq.Delivery) (traffic.Delivery, error) {
-	out := traffic.Delivery{Delivery: d}
+	out, l := traffic.Delivery{Delivery: d}, q.led.Load()
 	var err error
-	if out.Message, err = q.group.Body(raftfsm.BodyRef(d.Body)); err != nil {
-		return out, err
-	}
-	if d.Annotations != (quorumq.BodyRef{}) {
+	if out.Message, err = q.group.Body(raftfsm.BodyRef(d.Body)); err == nil && d.Annotations != (quorumq.BodyRef{}) {
 		out.Annotations, err = q.group.Body(raftfsm.BodyRef(d.Annotations))
 	}
+	// While a member leads, no snapshot takes the place of its log.
+	if errors.Is(err, raft.ErrLogNotFound) && l != nil && q.assigned(d) && q.led.Load() == l {
+		q.group.Fail(fmt.Errorf("%w: body %d of entry %d, or its annotations, which a consumer of node %q holds: %w",
+			wal.ErrLost, d.Body.Slot, d.Body.Index, d.Consumer.Node, err))
+	}
 	return out, err
+}
+
+// assigned reports whether the consumer of a delivery still holds it. If not, that is final, whoever
+// leads the queue: numbers of deliveries are not used again.
+func (q *Member) assigned(d quorumq.Delivery) (holds bool) {
+	q.group.Read(func() { _, holds = q.machine.queue.Holds(d.Consumer, d.MsgID) })
+	return holds
 }
 
 // outbox gathers deliveries for one gateway. It belongs to one step of a worker.

@@ -1,15 +1,53 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// holds is Host.Held, running on a worker.
+// errUnread is the base of errors about a message that a consumer holds and that cannot be read.
+var errUnread = errors.New("a message that a consumer holds cannot be read")
+
+// resume is Host.Held, running on a worker. If the first message cannot be read, the request waits, and is
+// tried again while this member leads. With an error its gateway would begin anew with all that it sends to the
+// queue, for all its consumers. A newer request of a consumer, after its gateway has begun anew for another
+// reason, takes the place of one that waits.
+func (q *Member) resume(r *resume) {
+	waiting := q.resumes[r.consumer]
+	if waiting != nil && waiting != r {
+		waiting.answer(traffic.Holding{}, raftfsm.ErrBusy)
+	}
+	x, err := q.holds(r.consumer, r.after, r.room)
+	if !errors.Is(err, errUnread) {
+		delete(q.resumes, r.consumer)
+		r.answer(x, err)
+		return
+	}
+	if waiting == nil {
+		q.h.cfg.Logger.Warn("a message cannot be read; the consumer that holds it waits until it can be, or another member leads the queue",
+			"queue", q.uid.String(), "node", r.consumer.Node, "error", err)
+	}
+	q.resumes[r.consumer] = r
+	q.back.add(r.consumer)
+	time.AfterFunc(hostRetry, func() {
+		again := func() {
+			if q.resumes[r.consumer] == r {
+				q.resume(r)
+			}
+		}
+		if !q.box.post(again) {
+			r.answer(traffic.Holding{}, raftfsm.ErrStopped)
+		}
+	})
+}
+
+// holds returns what a consumer holds. An error is errUnread if it may be asked again. Only workers call it.
 func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
 	defer func() {
 		if !x.Cut {
@@ -40,13 +78,12 @@ func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	if !known {
 		return traffic.Holding{}, fmt.Errorf("%w: the queue has no such consumer", traffic.ErrConsumerGone)
 	}
-	if err := q.loadHeld(&x, ds, room); err != nil {
-		q.h.cfg.Logger.Warn("a message that a consumer holds cannot be read; its gateway will ask again",
-			"queue", q.uid.String(), "node", c.Node, "error", err)
-		return traffic.Holding{}, err
-	}
+	unread := q.loadHeld(&x, ds, room)
 	if q.led.Load() != l { // reading takes a while
 		return traffic.Holding{}, q.notLed()
+	}
+	if unread != nil {
+		return traffic.Holding{}, fmt.Errorf("%w: %w", errUnread, unread)
 	}
 	return x, nil
 }
@@ -90,11 +127,4 @@ func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64)
 		x.Deliveries = append(x.Deliveries, h)
 	}
 	return nil
-}
-
-// assigned reports whether the consumer of a delivery still holds it. If not, that is final, whoever
-// leads the queue: numbers of deliveries are not used again.
-func (q *Member) assigned(d quorumq.Delivery) (holds bool) {
-	q.group.Read(func() { _, holds = q.machine.queue.Holds(d.Consumer, d.MsgID) })
-	return holds
 }

@@ -3,12 +3,16 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -59,15 +63,123 @@ func TestHeldEndsBeforeUnreadable(t *testing.T) {
 	}
 }
 
-// The same for the first message: the gateway gets an error, and asks again.
-func TestHeldFailsAtUnreadable(t *testing.T) {
+// As long as the first message cannot be read, its consumer waits, and others do not: with an error their gateway would
+// begin anew with all of them. Of two requests of a consumer the newer one waits, and none is left when the member closes.
+func TestHeldWaitsForUnreadable(t *testing.T) {
 	t.Parallel()
 	h, q, c := heldOnly(t, strings.Repeat("x", 20_000), "cached")
-	if err := h.storage.DropQueue(q.uid); err != nil {
+	other := quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: "b", Epoch: 1, Session: 2}, Tag: traffic.ConsumerTag}
+	h.do(q.uid, &quorumq.Checkout{Consumer: other})
+	if err := h.storage.DropQueue(q.uid); err != nil { // as for a member that is being removed
 		t.Fatal(err)
 	}
-	if x, err := h.held(q, c, traffic.NoRoomLimit); !errors.Is(err, wal.ErrDeleted) || x.Last != 0 || len(x.Deliveries) != 0 {
-		t.Errorf("%d up to %d, %v", len(x.Deliveries), x.Last, err)
+	ask := func() <-chan error {
+		answered := make(chan error, 1)
+		h.Held(q.uid, c, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answered <- err })
+		return answered
+	}
+	first := ask()
+	for range 3 { // tries
+		tried := make(chan struct{})
+		time.AfterFunc(hostRetry, func() { q.box.post(func() { close(tried) }) })
+		<-tried
+		if x, err := h.held(q, other, traffic.NoRoomLimit); err != nil || len(x.Deliveries) != 0 {
+			t.Errorf("the other consumer is answered with %d deliveries, %v", len(x.Deliveries), err)
+		}
+	}
+	select {
+	case err := <-first:
+		t.Fatalf("it is answered: %v", err)
+	default:
+	}
+	second := ask()
+	if err := <-first; !errors.Is(err, raftfsm.ErrBusy) {
+		t.Errorf("the older request is answered with %v", err)
+	}
+	h.turn(q.uid, func() {
+		if len(q.resumes) != 1 || !q.back.holds(c) || q.back.holds(other) {
+			t.Errorf("%d requests wait; the consumers are paused: %v, %v", len(q.resumes), q.back.holds(c), q.back.holds(other))
+		}
+	})
+	h.stop()
+	if err := <-second; !errors.Is(err, raftfsm.ErrStopped) && !isNotLeader(err) {
+		t.Errorf("when the member has closed, it is answered with %v", err)
+	}
+}
+
+// misplace takes the entry of a message out of the log, as if the log had lost it without a sign of damage.
+func (h *testHost) misplace(uid id.QueueUID, d quorumq.Delivery) {
+	h.t.Helper()
+	log, err := h.storage.Group(uid.Group())
+	if err == nil {
+		err = log.DeleteRange(1, d.Body.Index)
+	}
+	if err == nil {
+		err = log.Retain(d.Body.Index, func(func(uint64, uint64) bool) {})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// A leader in whose log a message is missing that a consumer holds has lost what it had stored: it stops at once, so that
+// another member leads, and is to be rebuilt. The gateway looks for the next leader. It is found when the gateway asks,
+// when the message is to be delivered again, and when it is the answer to a Get.
+func TestLeaderStopsWithoutHeldMessage(t *testing.T) {
+	t.Parallel()
+	for name, find := range map[string]func(h *testHost, q *Member, c quorumq.ConsumerKey, d quorumq.Delivery){
+		"resume": func(h *testHost, q *Member, c quorumq.ConsumerKey, _ quorumq.Delivery) {
+			if x, err := h.held(q, c, traffic.NoRoomLimit); !isNotLeader(err) || len(x.Deliveries) > 0 {
+				h.t.Errorf("answered with %d deliveries, %v", len(x.Deliveries), err)
+			}
+		},
+		"redelivery": func(h *testHost, q *Member, _ quorumq.ConsumerKey, d quorumq.Delivery) {
+			h.turn(q.uid, func() {
+				q.lose(d)
+				q.redeliver()
+			})
+		},
+		"get": func(h *testHost, q *Member, _ quorumq.ConsumerKey, d quorumq.Delivery) {
+			answered := make(chan error, 1)
+			h.Load(q.uid, d, func(_ traffic.Delivery, err error) { answered <- err })
+			if err := <-answered; err == nil {
+				h.t.Error("it was read")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, q, c := heldOnly(t, strings.Repeat("x", 20_000), "cached")
+			var d quorumq.Delivery
+			q.Read(func(s *quorumq.Queue) { d = s.Assigned(nil, c, 0)[0] })
+			h.misplace(q.uid, d)
+			find(h, q, c, d)
+			if err := q.Group().Failed(); !errors.Is(err, wal.ErrLost) || q.Led() != nil {
+				t.Errorf("the member leads: %v; it failed with %v", q.Led() != nil, err)
+			}
+			if got := h.LostMembers(); !slices.Equal(got, []id.QueueUID{q.uid}) {
+				t.Errorf("to be rebuilt: %d", got)
+			}
+			select {
+			case <-h.Mends():
+			case <-time.After(time.Minute):
+				t.Error("nobody is notified that it is to be rebuilt")
+			}
+		})
+	}
+}
+
+// A message that is gone because its consumer has settled it meanwhile is no sign of damage.
+func TestLeaderGoesOnWithoutSettledMessage(t *testing.T) {
+	t.Parallel()
+	h, q, c := heldOnly(t, strings.Repeat("x", 20_000), "cached")
+	var d quorumq.Delivery
+	q.Read(func(s *quorumq.Queue) { d = s.Assigned(nil, c, 0)[0] })
+	h.do(q.uid, &quorumq.Settle{Consumer: c, Ranges: []quorumq.MsgIDRange{{First: d.MsgID, Last: d.MsgID}}})
+	h.misplace(q.uid, d)
+	h.turn(q.uid, func() { q.deliver([]quorumq.Delivery{d}, nil) })
+	if x, err := h.held(q, c, traffic.NoRoomLimit); err != nil || len(x.Deliveries) != 1 || q.Group().Failed() != nil {
+		t.Errorf("%d deliveries, %v; it failed with %v", len(x.Deliveries), err, q.Group().Failed())
 	}
 }
 

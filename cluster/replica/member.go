@@ -26,8 +26,11 @@ type Member struct {
 
 	lost lost
 	back paused
-	full fullness
-	drop dropping
+	// resumes has the requests that wait for a message that cannot be read, one for each consumer at most. It belongs to
+	// the worker that runs the mailbox.
+	resumes map[quorumq.ConsumerKey]*resume
+	full    fullness
+	drop    dropping
 
 	expiry expiry
 

@@ -19,7 +19,7 @@ const bootstrapGrace = 2 * time.Second
 
 // openMember opens the member, but passes nothing on before start.
 func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
-	q := &Member{h: h, uid: r.UID}
+	q := &Member{h: h, uid: r.UID, resumes: map[quorumq.ConsumerKey]*resume{}}
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut

@@ -45,7 +45,7 @@ func (h *Host) Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Deliver
 // Held reads what a consumer holds above an id from the local member, if that leads. done is called
 // exactly once, not on the apply path. If the bodies are more than maxHeldBytes, the rest follows
 // as deliveries. If room is a limit in bytes, the answer is cut instead; then nothing is delivered
-// to the consumer until an answer is not cut.
+// to the consumer until an answer is not cut. While the first message cannot be read, the answer waits.
 func (h *Host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error)) {
 	m := h.Member(q)
 	if m == nil {
@@ -55,8 +55,9 @@ func (h *Host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, r
 	if room != traffic.NoRoomLimit {
 		m.back.add(c)
 	}
-	if !m.box.post(func() { done(m.holds(c, after, room)) }) {
-		done(traffic.Holding{}, raftfsm.ErrStopped)
+	r := &resume{consumer: c, after: after, room: room, done: done}
+	if !m.box.post(func() { m.resume(r) }) {
+		r.answer(traffic.Holding{}, raftfsm.ErrStopped)
 	}
 }
 
