@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -194,4 +195,22 @@ func (x *exchange) with(ident string, b *Binding, to target) *exchange {
 // without removes a binding from the index.
 func (x *exchange) without(ident string, b *Binding) *exchange {
 	return &exchange{rec: x.rec, bindings: x.bindings - 1, index: x.index.without(b, ident)}
+}
+
+// keepExchanges takes over the records of exchanges that are in an older view as they are in this one, which nobody has
+// seen yet. One that was deleted and declared again in between, as it was, passes for the same.
+func (v *View) keepExchanges(old *View) {
+	v.vhosts.each(func(name string, h vhost) bool {
+		before, exists := old.vhosts.get(name)
+		if !exists {
+			return true
+		}
+		h.exchanges.each(func(name string, x *exchange) bool {
+			if was, exists := before.exchanges.get(name); exists && bytes.Equal(appendExchange(nil, was.rec), appendExchange(nil, x.rec)) {
+				x.rec = was.rec
+			}
+			return true
+		})
+		return true
+	})
 }

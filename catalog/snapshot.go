@@ -253,6 +253,7 @@ func (c *Catalog) Restore(b []byte) error {
 	if err := r.end(); err != nil {
 		return err
 	}
+	v.keepExchanges(c.view)
 	c.view = v
 	return nil
 }

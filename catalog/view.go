@@ -108,7 +108,8 @@ func (q *QueueRecord) Holds(n id.NodeID) bool {
 	return slices.Contains(q.Members, n) || q.Change != nil && q.Change.Join == n && q.Change.Leave != n
 }
 
-// Exchange is a declared or pre-declared exchange.
+// Exchange is a declared or pre-declared exchange. Views have the same record for as long as it exists, and
+// Restore keeps it.
 type Exchange struct {
 	VHost, Name string
 	Type        ExchangeType

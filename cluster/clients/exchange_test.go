@@ -64,6 +64,41 @@ func TestExchangeCounts(t *testing.T) {
 	}
 }
 
+// A snapshot that takes the place of the catalog does not begin the counts anew, but for an exchange that is another one by
+// now.
+func TestExchangeCountsThroughSnapshot(t *testing.T) {
+	x := &exchangesTest{t: t, c: catalog.New(), r: New()}
+	declare := func(c *catalog.Catalog, name string, kind catalog.ExchangeType) {
+		r := c.Apply(c.View().Index()+1, 1, &catalog.DeclareExchange{VHost: catalog.DefaultVHost, Name: name, Type: kind, Durable: true})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	declare(x.c, "x", catalog.ExchangeFanout)
+	declare(x.c, "y", catalog.ExchangeFanout)
+	for _, name := range []string{"", "x", "y"} {
+		x.publish(name, 2)
+	}
+	leader := catalog.New()
+	if err := leader.Restore(x.c.AppendSnapshot(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if r := leader.Apply(leader.View().Index()+1, 1, &catalog.DeleteExchange{VHost: catalog.DefaultVHost, Name: "y"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	declare(leader, "y", catalog.ExchangeDirect)
+	declare(leader, "z", catalog.ExchangeDirect)
+	if err := x.c.Restore(leader.AppendSnapshot(nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "x", "y", "z"} {
+		x.publish(name, 1)
+	}
+	if got, want := fmt.Sprint(x.counts()), "map[:[2 3] x:[2 3] y:[1 1] z:[1 1]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // Exchanges that come and go leave nothing behind, though nobody asks for figures.
 func TestExchangeCountsAreDropped(t *testing.T) {
 	x := &exchangesTest{t: t, c: catalog.New(), r: New()}
