@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
@@ -99,8 +102,22 @@ func TestOldViewConfiguresNothing(t *testing.T) {
 	}
 }
 
+// asking is a context that notes when somebody first waits for its end: whoever deletes an unused queue does so when it has
+// begun to ask for a confirmed view.
+type asking struct {
+	context.Context
+	once  sync.Once
+	begun chan struct{}
+}
+
+func (a *asking) Done() <-chan struct{} {
+	a.once.Do(func() { close(a.begun) })
+	return a.Context.Done()
+}
+
 // QX-1: a queue that has expired by its settings is not deleted by a leader whose view does not show
-// yet that it is not to expire any more.
+// yet that it is not to expire any more: neither while the view is not confirmed, nor when it is confirmed in the
+// middle of a deletion.
 func TestOldViewDeletesNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
@@ -125,7 +142,20 @@ func TestOldViewDeletesNothing(t *testing.T) {
 		}
 		return nil
 	})
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	h.deleteUnused(soon, uid)
+	if _, exists := h.catalogView().QueueByUID(uid); !exists {
+		t.Fatal("it was deleted by a view that nobody has confirmed")
+	}
+	middle, done := &asking{Context: t.Context(), begun: make(chan struct{})}, make(chan struct{})
+	go func() {
+		defer close(done)
+		h.deleteUnused(middle, uid)
+	}()
+	<-middle.begun
 	h.catchUp()
+	<-done
 	h.intact(uid, 1)
 }
 
@@ -174,8 +204,8 @@ func TestSettingsThatGoBack(t *testing.T) {
 	h.limited(uid, 5)
 }
 
-// DC-1: a node that was forgotten, and has come back since with another store, is not taken for the
-// one that never comes back, even if this node's view does not show its return yet.
+// DC-1: a node that was forgotten, and whose next life is connected, is not taken for the one that never comes back,
+// though this node's view does not show its return yet.
 func TestReturnedNodeSpeaks(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
