@@ -25,7 +25,7 @@ func healedLimit(s history.Settings) time.Duration {
 func PauseLimits() map[string]time.Duration {
 	return map[string]time.Duration{
 		MembersChange: HealedLimit, "recovered": HealedLimit, "killed": time.Second, "power cut": time.Second, "restarted": time.Second, "transferred": time.Second,
-		"damaged": time.Second, "wiped": time.Second,
+		"damaged": time.Second, "wiped": time.Second, "scaled": time.Second,
 		"paused": time.Second, "cut off": time.Second, "one way": 1500 * time.Millisecond, "flapping": 2 * time.Second,
 		"disk frozen": 1200 * time.Millisecond, "disk full": 1500 * time.Millisecond, "disk failed": 1500 * time.Millisecond,
 	}

@@ -63,7 +63,7 @@ type Kind struct {
 	Name  string
 	Does  string // one line
 	Roles []Role // that make sense; empty: all
-	// Class is what the limits of pauses are given for; see Limits. Empty: none.
+	// Class is what the limits of pauses are given for; see check.PauseLimits. Empty: none.
 	Class string
 	// Needs returns nil if the cluster has the abilities, else what it lacks.
 	Needs func(c target.Cluster) error

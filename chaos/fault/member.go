@@ -37,7 +37,7 @@ func memberKinds() []Kind {
 		}, "end processes", change),
 		using(Kind{
 			Name: "scale", Does: "adds a node and takes one out; that one comes back with an empty disk in place of the added one",
-			Roles: one, Class: "members change", Alone: true, Named: true, Longest: 2 * time.Second,
+			Roles: one, Class: "scaled", Alone: true, Named: true, Longest: 2 * time.Second,
 		}, "add nodes", scale),
 		using(Kind{
 			Name: "build", Does: "restarts nodes one after another with another build, and then back", Roles: []Role{Anyone, Majority, All},
