@@ -123,6 +123,7 @@ func (ch *channel) fail(f *fault) {
 	if !ch.claimClose() {
 		return
 	}
+	ch.c.s.counters.channelsFailed.Add(1)
 	ch.c.log.Warn("a channel is closed because of a fault of the client", "channel", ch.number, "error", f, "cause", f.cause)
 	ch.closing = true
 	ch.quit(ch.c.ctx)

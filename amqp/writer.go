@@ -296,6 +296,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 	} else {
 		x.ch.gone, x.ch.timedOut = true, true
+		c.s.counters.channelsFailed.Add(1)
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.ChannelClose{
 			ReplyCode: uint16(wire.PreconditionFailed),
 			ReplyText: fmt.Sprintf("%s - delivery acknowledgement on channel %d timed out, of consumer '%s'", wire.PreconditionFailed, x.ch.number, x.tag),

@@ -5,6 +5,7 @@ type Counters struct {
 	Published           uint64 // messages routed to at least one queue
 	Confirmed           uint64
 	Rejected            uint64
+	Refusals            map[string]uint64 // messages that queues did not take, by cause
 	UnroutableReturned  uint64
 	UnroutableDropped   uint64
 	Undecidable         uint64 // part of Rejected: this node could not route them (EX-16)
@@ -25,7 +26,7 @@ type Counters struct {
 func (b *Broker) Counters() Counters {
 	c, deadLetters := &b.clients.Counters, b.cluster.DeadLetterFigures()
 	return Counters{
-		Published: c.Published.Load(), Confirmed: c.Confirmed.Load(), Rejected: c.Rejected.Load(),
+		Published: c.Published.Load(), Confirmed: c.Confirmed.Load(), Rejected: c.Rejected.Load(), Refusals: c.Refusals.ByCause(),
 		UnroutableReturned: c.UnroutableReturned.Load(), UnroutableDropped: c.UnroutableDropped.Load(),
 		Undecidable: c.Undecidable.Load(), Invalid: c.Invalid.Load(), LoginsRefused: c.LoginsRefused.Load(),
 		UnknownArguments:    c.UnknownArguments.Load(),

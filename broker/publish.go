@@ -193,6 +193,7 @@ func (p *publishing) answered() {
 		if x.Cause == CauseNoSpace {
 			x.Reason = err.Error()
 		}
+		p.b.countRefusal(x.Cause)
 		r.Rejections = append(r.Rejections, x)
 	}
 	if r.Kind == Confirmed {
@@ -218,6 +219,21 @@ func rejectionCause(err error) RejectionCause {
 	// With all other errors the message was not stored and will not be: the queue has no leader, the node stops, or the
 	// caller went away while the window was full.
 	return CauseUnavailable
+}
+
+// countRefusal counts a message that a queue did not take.
+func (b *Broker) countRefusal(c RejectionCause) {
+	r := &b.clients.Counters.Refusals
+	switch c {
+	case CauseMaxLen:
+		r.MaxLen.Add(1)
+	case CauseNoSpace:
+		r.NoSpace.Add(1)
+	case CauseUnavailable:
+		r.Unavailable.Add(1)
+	case CauseUnknown:
+		r.Unknown.Add(1)
+	}
 }
 
 // finish reports the result, unless notTaken has. It releases p first; done may publish again and reuse it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -297,6 +298,22 @@ func TestGivenUpOfProducer(t *testing.T) {
 		if want := row.named && row.kind == Rejected; r.NotTaken != want {
 			t.Errorf("named %t, %v: not taken %t, want %t", row.named, row.refuse, r.NotTaken, want)
 		}
+	}
+	if got, want := b.clients.Counters.Refusals.ByCause(), map[string]uint64{"maxlen": 0, "no_space": 0, "unavailable": 1, "unknown": 2}; !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+}
+
+// What a queue does not take is counted by its cause, once for each queue.
+func TestRefusalsByCause(t *testing.T) {
+	q := &answering{}
+	b := testBroker(t, func(string) enqueuer { return q }, "a", "b")
+	for _, err := range []error{traffic.ErrRefused, disk.ErrNoSpace, traffic.ErrUnavailable, traffic.ErrDrainDeleting, traffic.ErrUnknownOutcome, nil} {
+		q.err = err
+		publish(t, b, &Publish{VHost: "/", Exchange: "amq.fanout"})
+	}
+	if got, want := b.clients.Counters.Refusals.ByCause(), map[string]uint64{"maxlen": 2, "no_space": 2, "unavailable": 4, "unknown": 2}; !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
 	}
 }
 

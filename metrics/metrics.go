@@ -83,6 +83,7 @@ type Gateway struct {
 	Audit                                   []AuditCount
 	Quotas                                  []QuotaCount
 	QuotaWaiting                            int64 // publishers that a quota holds back now
+	Limited                                 Limited
 	// Messages that clients were given, to consumers and one by one, by whether they acknowledge them.
 	Consumed, ConsumedAutoAck, Got, GotAutoAck uint64
 }
@@ -112,7 +113,7 @@ type Memory struct {
 // Listener are the figures of the AMQP listeners.
 type Listener struct {
 	Opened, Closed, Refused, Failed, Stalled, Blocked uint64
-	ChannelsOpened, ChannelsClosed                    uint64
+	ChannelsOpened, ChannelsClosed, ChannelsFailed    uint64
 	Connections, Channels, Consumers                  int64
 }
 
@@ -247,6 +248,9 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for cause, n := range g.Lost {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.lost, prometheus.CounterValue, float64(n), cause)
+	}
+	for cause, n := range g.Limited.Refusals {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.refusals, prometheus.CounterValue, float64(n), cause)
 	}
 	for _, a := range g.Audit {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.audit, prometheus.CounterValue, float64(a.Count), a.Operation, a.Outcome)

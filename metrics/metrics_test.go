@@ -35,7 +35,8 @@ func (n *node) sources() metrics.Sources {
 			return metrics.Gateway{
 				Published: 7, Alarm: true, Blocked: 1, Consumed: 21, ConsumedAutoAck: 22, Got: 23, GotAutoAck: 24,
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
-				Quotas: []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
+				Limited: metrics.Limited{Held: 31, Holding: 32, Refusals: map[string]uint64{"maxlen": 33}},
+				Quotas:  []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
 				Audit: []metrics.AuditCount{
 					{Operation: "user.put", Outcome: "refused", Count: 6},
 					{Operation: "queue.declare", Outcome: "refused", Count: 100},
@@ -52,7 +53,7 @@ func (n *node) sources() metrics.Sources {
 		Exports: func() metrics.Exports {
 			return metrics.Exports{Running: 2, Bytes: 11, Rate: 12, Slowed: map[string]uint64{"syncs": 13}}
 		},
-		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
+		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2, ChannelsFailed: 34} },
 		Memory: func() metrics.Memory {
 			return metrics.Memory{Used: 30, Limit: 50, High: 40, BodiesLimit: 5, TailLimit: 6}
 		},
@@ -93,7 +94,7 @@ func (n *node) sources() metrics.Sources {
 		Confirms: &n.confirms, Syncs: &n.syncs,
 		Gates: func() map[string]gate.Stats {
 			return map[string]gate.Stats{"clients": {
-				Connections: 1, Unauthenticated: 2, Admitted: 3, CrowdedOut: 4, Refused: 5, Scarce: 6, Late: 7,
+				Connections: 1, Limit: 8, Unauthenticated: 2, Admitted: 3, CrowdedOut: 4, Refused: 5, Scarce: 6, Late: 7,
 			}}
 		},
 		Logger: slog.New(slog.DiscardHandler),
@@ -172,7 +173,9 @@ func TestNode(t *testing.T) {
 		`quorate_gate_connections{gate="clients"} 1`, `quorate_gate_unauthenticated{gate="clients"} 2`,
 		`quorate_gate_admitted_total{gate="clients"} 3`, `quorate_gate_crowded_out_total{gate="clients"} 4`,
 		`quorate_gate_refused_total{gate="clients"} 5`, `quorate_gate_descriptors_short_total{gate="clients"} 6`,
-		`quorate_gate_late_total{gate="clients"} 7`,
+		`quorate_gate_late_total{gate="clients"} 7`, `quorate_gate_connections_limit{gate="clients"} 8`,
+		`quorate_publishes_held_total 31`, `quorate_publishes_waiting 32`, `quorate_message_refusals_total{cause="maxlen"} 33`,
+		`quorate_amqp_channels_failed_total 34`,
 	)
 }
 

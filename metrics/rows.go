@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,7 +18,7 @@ const (
 
 // descs describe what has labels of its own, or is not a row.
 type descs struct {
-	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate, audit, quotaReached, quotaHeld,
+	waiting, retries, lost, refusals, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate, audit, quotaReached, quotaHeld,
 	logins, keys, keysAge, keyFailures *prometheus.Desc
 }
 
@@ -32,6 +33,7 @@ func newDescs() descs {
 		quotaReached: desc("quorate_quota_reached_total", "Times that a quota refused a request or began to hold a publisher back (VH-4, VH-14 to VH-17).", "scope", "quota"),
 		quotaHeld:    desc("quorate_quota_held_seconds_total", "Total time that publishers waited for a quota.", "scope", "quota"),
 		audit:        desc("quorate_audit_events_total", "Audited changes by users and operators (AU-1).", "operation", "outcome"),
+		refusals:     desc("quorate_message_refusals_total", "Messages that a queue did not take, by cause.", "cause"),
 		lost:         desc("quorate_dead_letter_copies_lost_total", "Dead letters, sent at most once, that no target queue stored, by cause.", "cause"),
 		offset:       desc("quorate_clock_offset_seconds", "A node's wall clock minus the cluster's time, by node, this node included.", "node"),
 		members:      desc("quorate_queue_members", "Members of queues on this node.", "state"),
@@ -192,7 +194,7 @@ func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
 
 // gatewayRows are the figures of this node as its clients see it.
 func gatewayRows() []row[*Gateway] {
-	return append(deliveryRows(), []row[*Gateway]{
+	return slices.Concat(deliveryRows(), limitedRows(), []row[*Gateway]{
 		{
 			"quorate_messages_received_total", "rabbitmq_global_messages_received_total", "Messages received from publishers, accepted or not.", counter, nil, false,
 			func(g *Gateway) float64 {
@@ -280,7 +282,7 @@ func gatewayRows() []row[*Gateway] {
 			"quorate_queues_dead_letter_blocked", "", "Queues that have dead letters waiting; quorate_dead_letters_waiting has the causes.", gauge, nil, false,
 			func(g *Gateway) float64 { return float64(g.Blocked) },
 		},
-	}...)
+	})
 }
 
 // listenerRows are the figures of the ports for clients.
@@ -313,6 +315,10 @@ func listenerRows() []row[*Listener] {
 		{
 			"quorate_amqp_channels_closed_total", "rabbitmq_channels_closed_total", "AMQP channels that were closed.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.ChannelsClosed) },
+		},
+		{
+			"quorate_amqp_channels_failed_total", "", "AMQP channels closed because of an error of the client, or a limit.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.ChannelsFailed) },
 		},
 		{
 			"quorate_amqp_connections_refused_total", "", "AMQP connections closed before they logged in.", counter, nil, false,
@@ -477,6 +483,10 @@ func gateRows() []row[*gate.Stats] {
 		{
 			"quorate_gate_connections", "", "Open connections.", gauge, nil, false,
 			func(s *gate.Stats) float64 { return float64(s.Connections) },
+		},
+		{
+			"quorate_gate_connections_limit", "", "Maximum number of open connections.", gauge, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Limit) },
 		},
 		{
 			"quorate_gate_unauthenticated", "", "Open connections that have not logged in.", gauge, nil, false,

@@ -247,13 +247,13 @@ func TestExchange(t *testing.T) {
 func TestNamedCounters(t *testing.T) {
 	var c Counters
 	count := uint64(0)
-	for _, v := range []reflect.Value{reflect.ValueOf(&c).Elem(), reflect.ValueOf(&c.Delivered).Elem()} {
+	for _, v := range []reflect.Value{reflect.ValueOf(&c).Elem(), reflect.ValueOf(&c.Delivered).Elem(), reflect.ValueOf(&c.Refusals).Elem()} {
 		for i := range v.NumField() {
 			switch n := v.Field(i).Addr().Interface().(type) {
 			case *atomic.Uint64:
 				count++
 				n.Store(count)
-			case *Deliveries: // has a turn of its own
+			case *Deliveries, *Refusals: // have turns of their own
 			default:
 				t.Fatalf("%s is no counter", v.Type().Field(i).Name)
 			}

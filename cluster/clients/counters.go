@@ -7,6 +7,7 @@ type Counters struct {
 	Published          atomic.Uint64 // messages routed to at least one queue
 	Confirmed          atomic.Uint64
 	Rejected           atomic.Uint64
+	Refusals           Refusals
 	UnroutableReturned atomic.Uint64
 	UnroutableDropped  atomic.Uint64
 	Undecidable        atomic.Uint64 // of the rejected, those that this node could not route (EX-16)
@@ -25,6 +26,21 @@ type Deliveries struct {
 	Got, GotAutoAck           atomic.Uint64 // one by one (DEL-5)
 }
 
+// Refusals counts messages by why a queue did not take them. One that several queues refuse counts for each.
+type Refusals struct {
+	MaxLen      atomic.Uint64 // a length limit (LEN-4)
+	NoSpace     atomic.Uint64 // too little room on the disks of the queue's nodes
+	Unavailable atomic.Uint64 // no leader in time (PUB-5), or the queue goes
+	Unknown     atomic.Uint64 // nobody knows whether the queue has it
+}
+
+// ByCause returns the counts by the words that metrics have for them.
+func (r *Refusals) ByCause() map[string]uint64 {
+	return map[string]uint64{
+		"maxlen": r.MaxLen.Load(), "no_space": r.NoSpace.Load(), "unavailable": r.Unavailable.Load(), "unknown": r.Unknown.Load(),
+	}
+}
+
 // Named returns the figures by the names under which nodes exchange them.
 func (c *Counters) Named() map[string]uint64 {
 	return map[string]uint64{
@@ -36,5 +52,7 @@ func (c *Counters) Named() map[string]uint64 {
 		"permission_pattern_timeouts": c.PermissionTimeouts.Load(),
 		"consumed":                    c.Delivered.Consumed.Load(), "consumed_auto_ack": c.Delivered.ConsumedAutoAck.Load(),
 		"got": c.Delivered.Got.Load(), "got_auto_ack": c.Delivered.GotAutoAck.Load(),
+		"refused_maxlen": c.Refusals.MaxLen.Load(), "refused_no_space": c.Refusals.NoSpace.Load(),
+		"refused_unavailable": c.Refusals.Unavailable.Load(), "refused_unknown": c.Refusals.Unknown.Load(),
 	}
 }

@@ -32,6 +32,12 @@ func (q *Queue) fullLocked(size int) bool {
 
 // awaitRoomLocked waits until there is room for bodies of a size. It releases mu while it waits.
 func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
+	if q.ended != nil || !q.fullLocked(size) {
+		return q.ended
+	}
+	q.g.held.Add(1)
+	q.g.holding.Add(1)
+	defer q.g.holding.Add(-1)
 	for q.ended == nil && q.fullLocked(size) {
 		room := q.room
 		q.waiters++

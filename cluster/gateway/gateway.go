@@ -95,6 +95,9 @@ type Gateway struct {
 
 	sessions atomic.Uint64 // numbers the sessions of this epoch
 	confirms latency.Histogram
+	// held counts the publishes that have found the window of a queue full; holding, those that wait for room now.
+	held    atomic.Uint64
+	holding atomic.Int64
 
 	mu     sync.Mutex
 	queues map[id.QueueUID]*Queue
@@ -120,6 +123,10 @@ func New(c Config) *Gateway {
 // ConfirmTimes counts how long messages have waited for their confirms. Those that one answer confirms count as long as
 // the oldest of them.
 func (g *Gateway) ConfirmTimes() *latency.Histogram { return &g.confirms }
+
+// Held returns how many publishes have had to wait since the start because too many messages, or bytes, waited for
+// the leader of their queue, and how many wait now.
+func (g *Gateway) Held() (since uint64, now int64) { return g.held.Load(), g.holding.Load() }
 
 // Queue returns this node's end of a queue; traffic.ErrNoSuchQueue if the view has none.
 func (g *Gateway) Queue(q id.QueueUID) (*Queue, error) {

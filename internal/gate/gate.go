@@ -101,6 +101,8 @@ type Stats struct {
 	CrowdedOut, Refused, Scarce, Late uint64
 	// Connections are open now. Unauthenticated ones of them have not logged in.
 	Connections, Unauthenticated int
+	// Limit is how many connections there may be.
+	Limit int
 }
 
 // New returns a Gate. The Config must be valid.
@@ -120,7 +122,7 @@ func (g *Gate) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.stats
-	s.Connections, s.Unauthenticated = g.open, g.unauthenticated
+	s.Connections, s.Unauthenticated, s.Limit = g.open, g.unauthenticated, g.cfg.MaxConnections
 	return s
 }
 

@@ -87,8 +87,10 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		age = -1
 	}
 	quotas, quotaWaiting := n.quotaFigures()
+	held, holding := n.part.Gateway().Held()
 	return metrics.Gateway{
 		Quotas: quotas, QuotaWaiting: quotaWaiting,
+		Limited:     metrics.Limited{Held: held, Holding: holding, Refusals: c.Refusals},
 		Undecidable: c.Undecidable, Serves: n.part.Catalog().Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
@@ -202,6 +204,7 @@ func (n *node) listenerFigures() (sum metrics.Listener) {
 		sum.Closed += s.Closed
 		sum.ChannelsOpened += s.ChannelsOpened
 		sum.ChannelsClosed += s.ChannelsClosed
+		sum.ChannelsFailed += s.ChannelsFailed
 		sum.Refused += s.Refused
 		sum.Failed += s.Failed
 		sum.Stalled += s.Stalled
