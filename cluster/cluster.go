@@ -68,6 +68,7 @@ type Cluster struct {
 	operator    *membership.Operator
 	reconciler  *membership.Reconciler
 
+	givenUp    *metadata.GivenUp
 	judge      *metadata.Judge
 	admission  *metadata.Admission
 	reach      *reach

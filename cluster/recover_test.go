@@ -177,6 +177,55 @@ func recoverAlone(t *testing.T, n *testNodes, elsewhere id.QueueUID) {
 	}
 }
 
+// Nodes that were given up come back with empty directories, and have a majority with the survivor. It starts again, with a
+// view from before that, needs one of them to get a newer one, and lets it in, but not what it had stored before.
+func TestRecoveredSurvivorStartsAgain(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "first", quorumq.Unlimited)
+	n.stop("a", "b", "c")
+	old := filepath.Join(n.dir, "old copy")
+	if err := os.CopyFS(old, os.DirFS(filepath.Join(n.dir, "b"))); err != nil {
+		t.Fatal(err)
+	}
+	n.remove("b", "c")
+	r, err := n.openRecovery("a", []id.NodeID{"b", "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Run(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	n.join = nil
+	n.start("a")
+	n.start("b", "c")
+	n.withStores("a", "b", "c")
+	n.votersAre("a", "b", "c")
+
+	n.stop("a", "c")
+	n.launch("a")
+	n.ready("a", "b")
+	n.stop("a", "b")
+
+	n.remove("b")
+	if err := os.Rename(old, filepath.Join(n.dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	n.launch("a")
+	n.launch("b")
+	poll(t, "the old copy of b is refused", func() error {
+		if _, up := n.nodes["a"].mux.Connected("b"); up {
+			t.Fatal("a has a link to what it has given up")
+		}
+		if by := n.nodes["a"].judge.Refused(); by["recovered"] == 0 {
+			return fmt.Errorf("refused: %v", by)
+		}
+		return nil
+	})
+}
+
 // Two of five are left: each wants the other's report, and the one with the newest log
 // goes on with both as voters.
 func TestRecoverComparesLogs(t *testing.T) {

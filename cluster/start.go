@@ -133,6 +133,7 @@ func (c *Cluster) boot() error {
 		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.Turned, Emit: c.events.EmitNode})
 	})
 	c.loops.Go(c.catalog.Run)
+	c.loops.Go(func() { c.givenUp.Follow(c.ctx, c.views, c.catalog.Registered) })
 	c.loops.Go(func() { c.changes.Run(c.ctx.Done()) })
 	if !c.cfg.Reconcile.Disabled {
 		c.loops.Go(c.reconciler.KeepSizes)
@@ -149,14 +150,14 @@ func (c *Cluster) boot() error {
 
 // connect prepares the transport, and what is judged by them.
 func (c *Cluster) connect() error {
-	refused, err := c.dir.Refused()
-	if err != nil {
+	var err error
+	if c.givenUp, err = metadata.ReadGivenUp(c.dir, c.log); err != nil {
 		return err
 	}
 	if c.admission, err = metadata.ReadAdmission(c.dir); err != nil {
 		return err
 	}
-	c.judge = metadata.NewJudge(c.View, refused, c.log)
+	c.judge = metadata.NewJudge(c.View, c.givenUp, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Transport: lateMux{c}, Dead: c.dead, Logger: c.log,
 		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,

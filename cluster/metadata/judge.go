@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,18 +15,17 @@ import (
 // Judge decides which peers are talked to, and knows those that it has refused lately. Its
 // methods may be called concurrently.
 type Judge struct {
-	view func() *catalog.View
-	lost []id.NodeID // given up in a recovery
-	log  *slog.Logger
+	view    func() *catalog.View
+	givenUp *GivenUp
+	log     *slog.Logger
 
 	mu   sync.Mutex // guards what follows
 	last map[id.NodeID]Knock
 }
 
-// NewJudge returns one that judges by the view; lost are the nodes that were given up in a
-// recovery (quorate recover).
-func NewJudge(view func() *catalog.View, lost []id.NodeID, log *slog.Logger) *Judge {
-	return &Judge{view: view, lost: lost, log: log, last: map[id.NodeID]Knock{}}
+// NewJudge returns one that judges by the view, and by what was given up in a recovery.
+func NewJudge(view func() *catalog.View, givenUp *GivenUp, log *slog.Logger) *Judge {
+	return &Judge{view: view, givenUp: givenUp, log: log, last: map[id.NodeID]Knock{}}
 }
 
 // Knock is what a refused peer showed last.
@@ -125,11 +123,9 @@ func (j *Judge) Refuses(p transport.Peer) error {
 	if _, registered := v.Node(p.Node); registered {
 		reason = refusedStore
 	}
-	if why == "" && slices.Contains(j.lost, p.Node) && !p.Fresh {
-		if r, known := v.Node(p.Node); !known || r.Store == "" || r.Store != p.Store {
-			reason, why = refusedRecovered, fmt.Sprintf("node %q was given up in a recovery, and what it has stored is over: "+
-				"start it with an empty data directory: then it joins as a new node", p.Node)
-		}
+	if why == "" && !p.Fresh && j.givenUp.over(p.Node, p.Store) {
+		reason, why = refusedRecovered, fmt.Sprintf("node %q was given up in a recovery, and what it has stored is over: "+
+			"start it with an empty data directory: then it joins as a new node", p.Node)
 	}
 	if why == "" {
 		j.forget(p.Node)

@@ -14,7 +14,7 @@ import (
 // called by it since. Its new store would be given up as well.
 func TestJudgeForgetsWhoWasLetIn(t *testing.T) {
 	c := catalog.New()
-	j := NewJudge(c.View, nil, slog.New(slog.DiscardHandler))
+	j := NewJudge(c.View, &GivenUp{}, slog.New(slog.DiscardHandler))
 	apply := func(index uint64, cmd catalog.Command) {
 		t.Helper()
 		if r := c.Apply(index, 0, cmd); r.Err != nil {
