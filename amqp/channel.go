@@ -32,6 +32,8 @@ type channel struct {
 	consumers map[string]*consumer
 	replies   *consumer   // consumer of the replies to the channel's own requests; nil: none
 	retired   []*consumer // cancelled consumers with unsettled deliveries
+	settled   bool        // some of them have none any more
+	leaving   []*consumer // those that have ended, of which the queue may not have stored all decisions
 	content   content
 	done      func(broker.Result) // receives the results of publishes
 	inline    broker.Result       // result of the current publish, if it is known at once
@@ -40,7 +42,7 @@ type channel struct {
 	inFlight  int  // publishes without a result
 	gone      bool // no more deliveries
 	timedOut  bool // the writer has sent channel.close
-	lost      bool // the writer has ended consumers that are still in consumers
+	lost      bool // the writer has ended consumers that are still in consumers or retired
 	seen      seen
 	delivered uint64
 	unsettled unsettled
@@ -161,8 +163,9 @@ func (ch *channel) quit(ctx context.Context) {
 		all.Go(func() { learned(ctx) })
 	}
 	all.Wait()
+	_ = ch.c.await(ctx, ch.haveLeft) // what is left completes without the channel
 	clear(ch.consumers)
-	ch.retired, ch.replies = nil, nil
+	ch.retired, ch.leaving, ch.replies = nil, nil, nil
 	select {
 	case <-ch.giveBack(open):
 	case <-ctx.Done():
@@ -235,7 +238,7 @@ func (ch *channel) catchUp(id wire.MethodID) error {
 			return faultOf(err, id)
 		}
 	}
-	return nil
+	return ch.flushLeaving(id)
 }
 
 // awaitPublishes waits until the queues have decided on the publishes counted in n, which mu

@@ -25,7 +25,9 @@ type consumer struct {
 
 	address string // reply address, which is the routing key of replies (AM-3); "": it consumes from a queue
 
-	decided bool // owned by the reader: some decisions may not be committed
+	// Like the channel, the following belongs to the reader or to the channel's frame queue.
+	decided bool // some decisions may not be committed
+	held    int  // once it is retired: deliveries without a decision
 
 	// The connection's mu guards the following.
 	started   bool          // consume-ok is on its way
@@ -33,6 +35,8 @@ type consumer struct {
 	cancelled chan struct{} // not nil: basic.cancel waits for the last delivery
 	ended     bool
 	returned  bool // the server has ended it, and its deliveries are back in the queue
+	over      bool // the server has ended it after its client had cancelled it
+	left      bool // of one in leaving: its queue knows that it has ended
 }
 
 // doneLocked lets a basic.cancel that waits continue: the client gets no more deliveries. The connection's mu is held.
@@ -164,10 +168,22 @@ func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) (*consumer, e
 // goOn lets a cancelled consumer take deliveries again. Deliveries that arrive before consume-ok
 // wait for it.
 func (ch *channel) goOn(x *consumer, o broker.Consume) (bool, error) {
-	ch.c.mu.Lock()
+	c := ch.c
+	c.mu.Lock()
 	x.started = false
-	ch.c.mu.Unlock()
-	return x.c.Again(ch.c.ctx, o)
+	c.mu.Unlock()
+	goesOn, err := x.c.Again(c.ctx, o)
+	if goesOn && err == nil {
+		x.held = 0
+		return true, nil
+	}
+	c.mu.Lock()
+	x.started = true // its deliveries may still time out
+	x.woken = true
+	c.wakened = append(c.wakened, x)
+	c.mu.Unlock()
+	wait.Wake(c.news)
+	return false, err
 }
 
 // arguments reads the arguments of a consumer (CO-1).
@@ -230,25 +246,8 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 }
 
-// retire keeps a cancelled consumer while it has deliveries that are unsettled (CO-3), or that a commit may still
-// settle: once the consumer has finished, its queue takes no decision of it.
-func (ch *channel) retire(x *consumer) {
-	c := ch.c
-	c.mu.Lock()
-	held := !x.ended && (ch.unsettled.holds(x) || ch.tx.holds(x)) // one that the server has ended holds nothing
-	x.endLocked()
-	c.mu.Unlock()
-	if !held {
-		x.c.Finish(c.ctx)
-	} else {
-		ch.retired = append(ch.retired, x) // ends with the channel
-		return
-	}
-	c.s.counters.consumers.Add(-1)
-}
-
-// forgetEnded frees the tags of consumers that the server has ended. Their deliveries are back in the queue, or gone
-// with it.
+// forgetEnded frees the tags of consumers that the server has ended, and ends retired ones. Their deliveries are back in
+// the queue, or gone with it.
 func (ch *channel) forgetEnded() {
 	c := ch.c
 	c.mu.Lock()
@@ -259,6 +258,11 @@ func (ch *channel) forgetEnded() {
 				ended = append(ended, x)
 			}
 		}
+		for _, x := range ch.retired {
+			if x.over {
+				x.held, ch.settled = 0, true
+			}
+		}
 		ch.lost = false
 	}
 	c.mu.Unlock()
@@ -267,6 +271,7 @@ func (ch *channel) forgetEnded() {
 		x.c.Close()
 		c.s.counters.consumers.Add(-1)
 	}
+	ch.endSettled()
 }
 
 // remove frees the tag of a consumer.

@@ -120,15 +120,15 @@ func (u *unsettled) putBack(taken []open) {
 	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
 }
 
-// holds reports whether the consumer has an unsettled delivery. It walks over all deliveries; only cancel has to pay
+// heldBy returns how many unsettled deliveries the consumer has. It walks over all deliveries; only cancel has to pay
 // for that.
-func (u *unsettled) holds(x *consumer) bool {
+func (u *unsettled) heldBy(x *consumer) (n int) {
 	for i := range u.all {
 		if u.all[i].x == x && !u.all[i].gone {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // settle is a decision of the client about deliveries.
@@ -160,6 +160,7 @@ func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 	if !known {
 		return refuse(wire.PreconditionFailed, o.method, "unknown delivery tag %d", tag)
 	}
+	defer ch.endSettled()
 	_, err := ch.decide(taken, o)
 	return err
 }
@@ -198,6 +199,7 @@ func (ch *channel) decide(taken []open, o settle) (lost uint64, err error) {
 			at := slices.IndexFunc(taken, func(t open) bool { return t.x == x && t.id == unknown[0] })
 			lost = cmp.Or(lost, taken[at].tag)
 		}
+		ch.decided(x, len(ids))
 	}
 	return lost, nil
 }
@@ -240,6 +242,7 @@ func (ch *channel) recover(requeue bool, id wire.MethodID) error {
 	ch.c.mu.Lock()
 	all := ch.unsettled.takeAll()
 	ch.c.mu.Unlock()
+	defer ch.endSettled()
 	_, err := ch.decide(all, settle{outcome: broker.Requeue, method: id})
 	return err
 }

@@ -80,11 +80,19 @@ func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle)
 	return nil
 }
 
-// holds reports whether the transaction, nil for none, has settled a delivery of the consumer without a commit.
-func (t *transaction) holds(x *consumer) bool {
-	return t != nil && slices.ContainsFunc(t.settles, func(s txSettle) bool {
-		return slices.ContainsFunc(s.taken, func(o open) bool { return o.x == x })
-	})
+// heldBy returns how many deliveries of the consumer the transaction, nil for none, has settled without a commit.
+func (t *transaction) heldBy(x *consumer) (n int) {
+	if t == nil {
+		return 0
+	}
+	for i := range t.settles {
+		for _, o := range t.settles[i].taken {
+			if o.x == x {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // transact runs the methods of class tx.
@@ -152,6 +160,7 @@ func (t *transaction) commit(ch *channel) error {
 			return err
 		}
 	}
+	defer ch.endSettled() // afterwards nobody could say whether its settlements are stored
 	return ch.catchUp(wire.TxCommitID)
 }
 

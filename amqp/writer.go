@@ -224,14 +224,11 @@ func (w *writer) deliveries(x *consumer) {
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		late := !ch.gone && !x.noAck
-		if len(x.c.TakeRevoked()) > 0 || err != nil && !goneWithQueue(err) {
-			x.returned = true // a commit must not settle what is back in the queue
-		}
-		x.doneLocked()
 		c.mu.Unlock()
 		if late {
 			x.returnLate(batch)
 		}
+		x.afterEnd(err)
 		return
 	}
 	first := ch.delivered + 1
@@ -260,6 +257,25 @@ func (w *writer) deliveries(x *consumer) {
 	case len(x.c.TakeRevoked()) > 0:
 		c.consumerTimedOut(x)
 	}
+}
+
+// afterEnd notes what its queue has done with a consumer that has ended, such as one that its client has cancelled. If one
+// of its deliveries has timed out, it ends for good as others do, and all that it holds returns (CT-4).
+func (x *consumer) afterEnd(err error) {
+	c := x.ch.c
+	revoked := len(x.c.TakeRevoked()) > 0
+	if revoked {
+		x.c.Close()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if revoked || err != nil && !goneWithQueue(err) {
+		x.returned = true // a commit must not settle what is back in the queue
+	}
+	if revoked || err != nil {
+		x.over, x.ch.lost = true, true
+	}
+	x.doneLocked()
 }
 
 // returnLate returns deliveries for a cancelled consumer to the queue: the client will not settle

@@ -257,9 +257,13 @@ func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 }
 
 // Close ends the consumer: unsettled messages return to the queue as failed deliveries (DEL-8). Close does not wait.
-func (c *Consumer) Close() {
+func (c *Consumer) Close() { c.CloseThen(func() {}) }
+
+// CloseThen is Close, and calls closed once the queue has ended the consumer, after all decisions so far, or never will.
+// That may be before CloseThen returns. closed must not block.
+func (c *Consumer) CloseThen(closed func()) {
 	c.letGo()
-	c.c.Close()
+	c.c.CloseThen(closed)
 }
 
 // Finish is Close, but waits until the queue has ended the consumer. If the queue is auto-delete and goes with this
@@ -269,9 +273,8 @@ func (c *Consumer) Finish(ctx context.Context) { c.End()(ctx) }
 
 // End is Close, and returns what Finish waits for. A queue ends consumers in the order in which End is called.
 func (c *Consumer) End() (wait func(ctx context.Context)) {
-	c.letGo()
 	closed := make(chan struct{})
-	c.c.CloseThen(func() { close(closed) })
+	c.CloseThen(func() { close(closed) })
 	return func(ctx context.Context) {
 		select {
 		case <-closed:
