@@ -30,20 +30,20 @@ type consumer struct {
 	held    int  // once it is retired: deliveries without a decision
 
 	// The connection's mu guards the following.
-	started   bool          // consume-ok is on its way
-	woken     bool          // is in wakened, or was woken before it started
-	cancelled chan struct{} // not nil: basic.cancel waits for the last delivery
-	ended     bool
-	returned  bool // the server has ended it, and its deliveries are back in the queue
-	over      bool // the server has ended it after its client had cancelled it
-	left      bool // of one in leaving: its queue knows that it has ended
+	started  bool // consume-ok is on its way
+	woken    bool // is in wakened, or was woken before it started
+	cancels  bool // basic.cancel waits for the last delivery
+	ended    bool
+	returned bool // the server has ended it, and its deliveries are back in the queue
+	over     bool // the server has ended it after its client had cancelled it
+	left     bool // of one in leaving: its queue knows that it has ended
 }
 
 // doneLocked lets a basic.cancel that waits continue: the client gets no more deliveries. The connection's mu is held.
 func (x *consumer) doneLocked() {
-	if x.cancelled != nil {
-		close(x.cancelled)
-		x.cancelled = nil
+	if x.cancels {
+		x.cancels = false
+		x.ch.c.changed.Broadcast()
 	}
 }
 
@@ -67,7 +67,7 @@ func (x *consumer) wake() {
 func (x *consumer) loseLocked() (cancels bool) {
 	x.endLocked()
 	x.ch.lost = true
-	cancels = x.cancelled != nil
+	cancels = x.cancels
 	x.doneLocked()
 	return cancels
 }
@@ -211,9 +211,9 @@ func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consu
 	return err
 }
 
-// cancel ends a consumer. cancel-ok follows the last delivery that the queue had handed over; the
-// writer closes done once it has taken those. Deliveries that are unsettled stay with the client
-// (CO-3).
+// cancel ends a consumer. cancel-ok follows the last delivery that the queue had handed over, which
+// the writer takes, unless the server closes the connection. Deliveries that are unsettled stay with
+// the client (CO-3).
 func (ch *channel) cancel(m *wire.BasicCancel) error {
 	ch.forgetEnded()
 	x := ch.consumers[m.ConsumerTag]
@@ -226,20 +226,17 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	if err := x.c.Cancel(ch.c.ctx, false); err != nil && ch.c.ctx.Err() == nil && !returned(err) {
 		return faultOf(err, m.ID())
 	}
-	done := make(chan struct{})
 	c := ch.c
 	c.mu.Lock()
-	x.cancelled = done
+	x.cancels = true
 	if !x.woken {
 		x.woken = true
 		c.wakened = append(c.wakened, x)
 	}
 	c.mu.Unlock()
 	wait.Wake(c.news)
-	select {
-	case <-done: // the writer has taken the last deliveries
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	if err := c.await(c.ctx, func() bool { return !x.cancels || c.closing }); err != nil || c.isClosing() {
+		return err
 	}
 	ch.remove(x)
 	ch.retire(x)

@@ -107,16 +107,19 @@ func leaderOf(t *testing.T, c *testcluster.Cluster, queue string) string {
 	return q.Leader
 }
 
-// What was assigned to a consumer before its cancel arrives before cancel-ok, even if the
-// connection has no room for all of it at once.
-func TestCancelWithoutRoom(t *testing.T) {
-	t.Parallel()
+// The messages of withoutRoom, and the prefetch of its consumer: more than sockets hold for a client that does not read.
+const withoutRoomMessages, withoutRoomPrefetch = 60, 40
+
+// withoutRoom has a client consume from queue "q" and read nothing, so that its consumer "c" has more deliveries than the
+// connection has room for.
+func withoutRoom(t *testing.T) (c *testcluster.Cluster, p *peer) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	const n, size, prefetch = 60, 256 << 10, 40 // more than sockets hold for a client that does not read
-	c := testcluster.StartWith(t, 1, broker.Config{DeliveryBufferBytes: 2 * size})
-	p := connect(t, c.AMQP(0))
+	const n, size = withoutRoomMessages, 256 << 10
+	c = testcluster.StartWith(t, 1, broker.Config{DeliveryBufferBytes: 2 * size})
+	p = connect(t, c.AMQP(0))
 	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
 	want[*wire.QueueDeclareOK](p)
 	p.send(1, &wire.ConfirmSelect{})
@@ -128,7 +131,7 @@ func TestCancelWithoutRoom(t *testing.T) {
 	for confirmed := uint64(0); confirmed < n; {
 		confirmed = max(confirmed, want[*wire.BasicAck](p).DeliveryTag)
 	}
-	p.send(1, &wire.BasicQos{PrefetchCount: prefetch})
+	p.send(1, &wire.BasicQos{PrefetchCount: withoutRoomPrefetch})
 	want[*wire.BasicQosOK](p)
 	p.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
 	want[*wire.BasicConsumeOK](p)
@@ -138,8 +141,16 @@ func TestCancelWithoutRoom(t *testing.T) {
 		}
 		return nil
 	})
+	return c, p
+}
+
+// What was assigned to a consumer before its cancel arrives before cancel-ok, even if the
+// connection has no room for all of it at once.
+func TestCancelWithoutRoom(t *testing.T) {
+	t.Parallel()
+	_, p := withoutRoom(t)
 	p.send(1, &wire.BasicCancel{ConsumerTag: "c"})
-	for i := range uint64(prefetch) {
+	for i := range uint64(withoutRoomPrefetch) {
 		if d := want[*wire.BasicDeliver](p); d.DeliveryTag != i+1 {
 			t.Fatalf("%+v, want delivery %d", d, i+1)
 		}
@@ -151,7 +162,41 @@ func TestCancelWithoutRoom(t *testing.T) {
 	p.send(1, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](p)
 	p.send(1, &wire.QueueDeclare{Queue: "q", Passive: true})
-	if ok := want[*wire.QueueDeclareOK](p); ok.MessageCount != n {
-		t.Errorf("%d messages in the end, want %d", ok.MessageCount, n)
+	if ok := want[*wire.QueueDeclareOK](p); ok.MessageCount != withoutRoomMessages {
+		t.Errorf("%d messages in the end, want %d", ok.MessageCount, withoutRoomMessages)
+	}
+}
+
+// A cancel that is under way when the server closes the connection ends with it: a client that closes at the same time
+// gets its answer, and is not cut off.
+func TestCloseEndsCancel(t *testing.T) {
+	t.Parallel()
+	c, p := withoutRoom(t)
+	p.send(1, &wire.BasicCancel{ConsumerTag: "c"})
+	testcluster.Poll(t, "the cancel is under way", func() error {
+		left, _, err := c.Broker(0).Connections.Consumers(all(t), "/", "q")
+		if err == nil && len(left) > 0 {
+			err = errorOf(left)
+		}
+		return err
+	})
+	if err := c.Broker(0).Connections.EndConnection(all(t), p.name(), "it is time"); err != nil {
+		t.Fatal(err)
+	}
+	p.send(0, &wire.ConnectionClose{ReplyCode: 200})
+	for closes := 0; ; {
+		switch m := p.method().(type) {
+		case *wire.BasicDeliver:
+			p.content()
+		case *wire.ConnectionClose:
+			closes++
+		case *wire.ConnectionCloseOK:
+			if closes != 1 {
+				t.Errorf("the server has closed %d times, want once", closes)
+			}
+			return
+		default:
+			t.Fatalf("%s %+v", m.ID(), m)
+		}
 	}
 }
