@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -300,5 +301,48 @@ func TestPlaceIsFull(t *testing.T) {
 	}
 	if err := l.verify(t.Context(), nil); err == nil {
 		t.Error("it counts as complete")
+	}
+}
+
+// TestDamagedTar: a backup whose tar file is damaged is listed with the reason, wherever the damage is, and stays.
+func TestDamagedTar(t *testing.T) {
+	parent := Location{Name: t.TempDir()}
+	l := below(parent, "x.tar")
+	one(t, l, nil, "", time.Now())
+	whole, err := os.ReadFile(l.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name     string
+		from, to int // what is overwritten
+		with     byte
+	}{
+		{"checksum of the first head", 148, 149, 1},
+		{"name in the first head", 0, 100, 'x'},
+		{"first head", 0, 512, 0},
+		{"first objects", 0, 2048, 0},
+		{"second head", 1024, 1536, 'x'},
+		{"second head and what follows", 1024, 2048, 0},
+	} {
+		damaged := slices.Clone(whole)
+		for i := x.from; i < x.to; i++ {
+			damaged[i] = x.with
+		}
+		long := time.Now().Add(-2 * StaleAfter)
+		if err := errors.Join(os.WriteFile(l.Name, damaged, 0o600), os.Chtimes(l.Name, long, long)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, x.name, there(t, parent, nil), "x.tar unreadable")
+		all, err := parent.Backups(t.Context(), nil)
+		if err != nil || len(all) != 1 || all[0].Err == nil || !strings.Contains(all[0].Err.Error(), l.Name+" is no whole tar file") {
+			t.Errorf("%s: %+v, %v", x.name, all, err)
+		}
+		if got, err := prune(t, parent, nil, 1, false, time.Now()); err == nil || len(got) > 0 {
+			t.Errorf("%s: %v is removed, %v", x.name, got, err)
+		}
+		if _, err := l.Create(t.Context()); err == nil {
+			t.Errorf("%s: another backup replaces it", x.name)
+		}
 	}
 }

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +18,12 @@ import (
 )
 
 const tarSuffix = ".tar"
+
+// blockBytes is the size of a head in a tar file, and heads stand at multiples of it.
+const blockBytes = 512
+
+// searchedBytes is how far a damaged file is searched for a head that is whole: beyond an object of the largest size.
+const searchedBytes = 64 << 20
 
 // tarFile is a Store in one tar file: it is either written, under a name of its own until Close, or read.
 type tarFile struct {
@@ -70,24 +78,90 @@ func openTar(path string) (*tarFile, error) {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	t := &tarFile{path: path, file: f, at: make(map[string]extent)}
-	for r := tar.NewReader(f); ; {
+	if err := t.readHeads(); err != nil {
+		return nil, errors.Join(t.unreadable(err), f.Close())
+	}
+	return t, nil
+}
+
+// readHeads finds the objects. What is behind the zeros that end a tar file was a part of it, before something else was
+// written over it.
+func (t *tarFile) readHeads() error {
+	for r := tar.NewReader(t.file); ; {
 		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return t, nil
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return err
 		}
-		if err == nil {
-			var offset int64
-			if offset, err = f.Seek(0, io.SeekCurrent); err == nil {
-				t.at[h.Name] = extent{offset: offset, size: h.Size}
-				continue
-			}
+		offset, err := t.file.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return err
 		}
-		broken := errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)
-		err = fmt.Errorf("archive: %s is no whole tar file: %w", path, err)
-		if _, other := t.other(); broken && (other || len(t.at) == 0) {
-			err = &otherFileError{err}
+		if !end {
+			t.at[h.Name] = extent{offset: offset, size: h.Size}
+			continue
 		}
-		return nil, errors.Join(err, f.Close())
+		switch behind, err := t.search(offset); {
+		case err != nil:
+			return err
+		case behind != "":
+			return fmt.Errorf("%w: zeros that end the file are in front of %s, so it is damaged", tar.ErrHeader, behind)
+		}
+		return nil
+	}
+}
+
+// unreadable is the error of a file that is not whole: an otherFileError, unless it has a part of a backup.
+func (t *tarFile) unreadable(why error) error {
+	err := fmt.Errorf("archive: %s is no whole tar file: %w", t.path, why)
+	if !errors.Is(why, tar.ErrHeader) && !errors.Is(why, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if _, other := t.other(); other {
+		return &otherFileError{err}
+	}
+	if len(t.at) > 0 {
+		return err
+	}
+	switch found, failed := t.search(0); {
+	case failed != nil:
+		return errors.Join(err, failed)
+	case found != "":
+		return fmt.Errorf("%w; it has %s of a backup, so it is damaged", err, found)
+	}
+	return &otherFileError{err}
+}
+
+// search returns the name in a head that a backup may have, behind an offset or near the end of the file, where the
+// manifest is; "": there is none.
+func (t *tarFile) search(from int64) (name string, err error) {
+	size, err := t.file.Seek(0, io.SeekEnd)
+	if err == nil {
+		name, err = t.searchFrom(from)
+	}
+	if last := (size - searchedBytes) / blockBytes * blockBytes; name == "" && err == nil && last > from {
+		name, err = t.searchFrom(last)
+	}
+	return name, err
+}
+
+// searchFrom is search in one place. The name alone makes the head at the beginning of the file.
+func (t *tarFile) searchFrom(from int64) (name string, err error) {
+	isOurs := regexp.MustCompile(ours).Match
+	in := bufio.NewReaderSize(io.NewSectionReader(t.file, from, searchedBytes), 1<<20)
+	var block [blockBytes]byte
+	for at := from; ; at += blockBytes {
+		if _, err := io.ReadFull(in, block[:]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return "", nil
+		} else if err != nil {
+			return "", err
+		}
+		if at > 0 && string(block[257:262]) != "ustar" {
+			continue
+		}
+		if name, _, _ := bytes.Cut(block[:100], []byte{0}); isOurs(name) {
+			return string(name), nil
+		}
 	}
 }
 
