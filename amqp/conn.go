@@ -87,6 +87,7 @@ type conn struct {
 	info     connections.ConnectionInfo // what operators see of it and never changes; Name is empty until the connection is open
 	channels map[uint16]*channel
 	out      []byte        // frames to send
+	aside    int           // bytes that calls of basic.get may add to out
 	news     chan struct{} // of capacity 1: there is something to send
 	changed  sync.Cond     // on mu: out or the window may have room, or publishes may continue
 	blocking blocking
