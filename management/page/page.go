@@ -13,6 +13,7 @@ import (
 	"net/http"
 
 	"github.com/quorate/quorate/management/login"
+	"github.com/quorate/quorate/management/slot"
 )
 
 // Config describes the page.
@@ -41,13 +42,13 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("POST /ui/login", s.logIn)
 	mux.HandleFunc("POST /ui/logout", s.logOut)
 	for _, x := range views() {
-		mux.HandleFunc("GET "+x.path, s.serveView(&x))
+		mux.HandleFunc("GET "+x.path, keeping(s.serveView(&x)))
 	}
 	for _, x := range actions() {
 		if x.asks != nil {
-			mux.HandleFunc("GET "+x.path, s.serveQuestion(&x))
+			mux.HandleFunc("GET "+x.path, keeping(s.serveQuestion(&x)))
 		}
-		mux.HandleFunc("POST "+x.path, s.serveAction(&x))
+		mux.HandleFunc("POST "+x.path, keeping(s.serveAction(&x)))
 	}
 	for _, x := range streams() {
 		mux.HandleFunc("GET "+x.path, s.serveStream(&x))
@@ -55,6 +56,15 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /ui/definitions/export", s.exportDefinitions)
 	mux.HandleFunc("POST "+importPath, s.importDefinitions)
 	return protect(mux)
+}
+
+// keeping has a page keep the slot that the API takes for its messages until the page is written: it has them in memory.
+func keeping(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := slot.Keep(r.Context())
+		defer end()
+		next(w, r.WithContext(ctx))
+	}
 }
 
 // MaxFormBytes bounds a form, except one with definitions.

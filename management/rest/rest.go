@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/management/login"
+	"github.com/quorate/quorate/management/slot"
 	"github.com/quorate/quorate/management/stats"
 )
 
@@ -35,7 +36,7 @@ type Config struct {
 // api has the handlers, which may run concurrently.
 type api struct {
 	Config
-	messages  *messageSlots
+	messages  *slot.Slots
 	streams   chan struct{} // has one element for each stream that is served
 	imports   chan struct{} // has one element for each document that is imported
 	previews  chan struct{} // has one element for each policy that is previewed
@@ -47,7 +48,7 @@ func New(c Config) http.Handler { return newAPI(c).mux() }
 
 func newAPI(c Config) *api {
 	return &api{
-		Config: c, messages: newMessageSlots(), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
+		Config: c, messages: slot.New(), streams: make(chan struct{}, MaxStreams), imports: make(chan struct{}, maxImports),
 		previews:  make(chan struct{}, maxPreviews),
 		heartbeat: streamHeartbeat,
 	}

@@ -1,4 +1,4 @@
-package rest
+package slot
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 )
 
 // A node has a few slots, a user some of them; who waits gets the next one that is freed, for some time.
-func TestMessageSlots(t *testing.T) {
+func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newMessageSlots()
+		s := New()
 		takes := func(user string, want bool) {
 			t.Helper()
 			begin := time.Now()
-			got, err := s.take(t.Context(), user)
+			_, got, err := s.Take(t.Context(), user)
 			if got != want || err != nil {
 				t.Fatalf("user %q: %t, %v", user, got, err)
 			}
@@ -23,17 +23,17 @@ func TestMessageSlots(t *testing.T) {
 				t.Errorf("user %q waited %v", user, waited)
 			}
 		}
-		for range messageRequestsOfUser {
+		for range RequestsOfUser {
 			takes("slow", true)
 		}
 		takes("slow", false) // others have what is left
-		for range messageRequests - messageRequestsOfUser {
+		for range Requests - RequestsOfUser {
 			takes("other", true)
 		}
 		takes("third", false)
 		got := make(chan bool)
 		go func() {
-			taken, _ := s.take(t.Context(), "third")
+			_, taken, _ := s.Take(t.Context(), "third")
 			got <- taken
 		}()
 		synctest.Wait()
@@ -43,23 +43,52 @@ func TestMessageSlots(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if taken, err := s.take(ctx, "slow"); taken || !errors.Is(err, context.Canceled) {
+		if _, taken, err := s.Take(ctx, "slow"); taken || !errors.Is(err, context.Canceled) {
 			t.Errorf("after the caller has left: %t, %v", taken, err)
 		}
 		s.free("slow")
 		s.free("third")
-		for range messageRequests - messageRequestsOfUser {
+		for range Requests - RequestsOfUser {
 			s.free("other")
 		}
-		for range messageRequests {
+		for range Requests {
 			takes("", true) // without logins all have the same name
 		}
 		takes("", false)
-		for range messageRequests {
+		for range Requests {
 			s.free("")
 		}
 		if s.taken != 0 || len(s.of) != 0 {
 			t.Errorf("%d slots and %d users are left", s.taken, len(s.of))
 		}
 	})
+}
+
+// A request that keeps its slot has one, however often what it asks takes one, and until it ends.
+func TestKeep(t *testing.T) {
+	s := New()
+	ctx, end := Keep(t.Context())
+	for range Requests + 1 {
+		free, taken, err := s.Take(ctx, "user")
+		if !taken || err != nil {
+			t.Fatal(taken, err)
+		}
+		free()
+	}
+	if s.taken != 1 || s.of["user"] != 1 {
+		t.Errorf("%d slots are taken, want 1", s.taken)
+	}
+	end()
+	if s.taken != 0 || len(s.of) != 0 {
+		t.Errorf("%d slots are left after the end", s.taken)
+	}
+	free, taken, err := s.Take(ctx, "user") // of a request that goes on: it keeps nothing any more
+	if !taken || err != nil {
+		t.Fatal(taken, err)
+	}
+	free()
+	end()
+	if s.taken != 0 {
+		t.Errorf("%d slots are left", s.taken)
+	}
 }
