@@ -39,7 +39,8 @@ const (
 // connection's bound hold up nobody else, and large messages do not hold up small ones. A single
 // message always has room. mu guards everything.
 type budget struct {
-	node *incoming.Budget
+	node         *incoming.Budget
+	what, advice string // of what it refuses
 
 	mu    sync.Mutex
 	used  int64 // of the node's budget
@@ -75,7 +76,7 @@ type asked struct {
 // back.
 func newBudget(node *incoming.Budget) *budget {
 	b := &budget{
-		node: node, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{},
+		node: node, what: "messages", advice: "send fewer at a time", users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{},
 		held: heldBytes{users: map[string]int64{}, conns: map[*countedConn]int64{}},
 	}
 	node.WhenFreed(b.freed)
@@ -158,7 +159,7 @@ func (b *budget) tooMany(conn *countedConn) error {
 	}
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
-		Reason: fmt.Sprintf("%d large messages of %s already wait for room; send fewer at a time", most, whose),
+		Reason: fmt.Sprintf("%d large %s of %s already wait for room; %s", most, b.what, whose, b.advice),
 	}
 }
 
@@ -169,6 +170,24 @@ func (b *budget) release(a *asked) {
 	b.giveBack(a)
 	b.mu.Unlock()
 	b.node.NotifyFreed()
+}
+
+// resize changes the room of a message to what it needs. What it needs beyond its room it gets in any case.
+func (b *budget) resize(a *asked, bytes int64) {
+	b.mu.Lock()
+	more := bytes - a.bytes
+	a.bytes = bytes
+	b.used += more
+	if a.small {
+		b.small += more
+	}
+	b.node.Add(more)
+	b.users[a.user] += more
+	b.conns[a.conn] += more
+	b.mu.Unlock()
+	if more < 0 {
+		b.node.NotifyFreed()
+	}
 }
 
 // giveBack releases the room of a message. mu is held.

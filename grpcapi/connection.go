@@ -90,6 +90,8 @@ type countedConn struct {
 	name, product string // the client's own name
 	calls         int    // calls and streams that have not ended
 	closing       bool
+	rooms         map[*room]struct{} // of large answers
+	closed        bool
 }
 
 // Write counts the bytes sent.
@@ -189,8 +191,42 @@ func (x *countedConn) Close() error {
 	x.once.Do(func() {
 		x.c.Close()
 		x.end(nil)
+		x.freeRooms()
 	})
 	return x.Conn.Close()
+}
+
+// keep has the connection give the room of an answer back when it is closed, because gRPC drops the answer then without a
+// notice. It returns false if the connection is closed already.
+func (x *countedConn) keep(r *room) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return false
+	}
+	if x.rooms == nil {
+		x.rooms = make(map[*room]struct{})
+	}
+	x.rooms[r] = struct{}{}
+	return true
+}
+
+// forget ends what keep has begun.
+func (x *countedConn) forget(r *room) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.rooms, r)
+}
+
+// freeRooms gives back the rooms of all answers, and has keep take no more.
+func (x *countedConn) freeRooms() {
+	x.mu.Lock()
+	all := x.rooms
+	x.rooms, x.closed = nil, true
+	x.mu.Unlock()
+	for r := range all {
+		r.free()
+	}
 }
 
 // ServerHandshake runs the inner handshake.

@@ -145,7 +145,7 @@ func (s *Server) received(ctx context.Context, req any, info *grpc.UnaryServerIn
 // answer carries out a call if the caller may make it.
 func (s *Server) answer(ctx context.Context, req any, method string, next grpc.UnaryHandler) (res any, err error) {
 	if err = s.permit(ctx, method, req); err == nil {
-		res, err = next(ctx, req)
+		res, err = s.metered(ctx, req, method, next)
 	}
 	return res, s.b.Serving.Definite(ctx, err)
 }

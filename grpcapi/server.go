@@ -79,7 +79,10 @@ type Config struct {
 
 	// Incoming bounds the bytes of large messages that are being received; messages beyond it wait.
 	// nil: 256 MiB, for this server alone.
-	Incoming      *incoming.Budget
+	Incoming *incoming.Budget
+	// Outgoing bounds the bytes of large answers of single calls that clients have not read; calls
+	// beyond it wait, and are then refused. nil: 256 MiB, for this server alone.
+	Outgoing      *incoming.Budget
 	MaxStreams    uint32 // concurrent streams of one connection; 0: 1000
 	PublishWindow int    // messages of one Publish stream that have no result yet; 0: 8192
 	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: the number of
@@ -126,6 +129,7 @@ type Server struct {
 	serves func() error // the broker's
 
 	receiving *budget
+	sending   *budget // of large answers
 	pace      *pace
 	codec     encoding.CodecV2
 
@@ -138,8 +142,8 @@ type Server struct {
 	stopped sync.WaitGroup
 }
 
-// New returns a server that does not listen yet. The Config must be valid.
-func New(c Config) *Server {
+// setDefaults replaces zero values. It returns the collector that it has made; nil: the caller has one.
+func (c *Config) setDefaults() (own *stats.Collector) {
 	setDefault(&c.MaxStreams, DefaultMaxStreams)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.DeliveryBatch, DefaultDeliveryBatch)
@@ -152,7 +156,9 @@ func New(c Config) *Server {
 	if c.Incoming == nil {
 		c.Incoming = incoming.New(0)
 	}
-	var own *stats.Collector
+	if c.Outgoing == nil {
+		c.Outgoing = incoming.New(0)
+	}
 	if c.Stats == nil {
 		own = stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
 		c.Stats = own
@@ -166,8 +172,14 @@ func New(c Config) *Server {
 	if c.Gate == nil {
 		c.Gate = gate.New(gate.Config{Name: "grpc", Logger: c.Logger})
 	}
+	return own
+}
+
+// New returns a server that does not listen yet. The Config must be valid.
+func New(c Config) *Server {
+	own := c.setDefaults()
 	s := &Server{
-		receiving: newBudget(c.Incoming), pace: &pace{}, codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
+		receiving: newBudget(c.Incoming), sending: newAnswers(c.Outgoing), pace: &pace{}, codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
 		ownStats: own, rules: rules(), always: always(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
@@ -190,6 +202,7 @@ func New(c Config) *Server {
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.StreamInterceptor(s.stream),
+		grpc.ForceServerCodecV2(answerCodec{s.codec}),
 	)
 	to := guarded{s}
 	brokerv1.RegisterBrokerServer(to, &brokerServer{s: s})
@@ -225,6 +238,21 @@ type IncomingStats struct {
 func (s *Server) Incoming() (x IncomingStats) {
 	x.Bytes, x.Waiting = s.receiving.figures()
 	x.Waits, x.Refused, x.Late = s.receiving.waited.Load(), s.receiving.refused.Load(), s.receiving.late.Load()
+	return x
+}
+
+// OutgoingStats are the present figures of large answers, and counts since the start.
+type OutgoingStats struct {
+	Bytes   int64 // of answers that are being made, or that clients have not read
+	Waiting int   // calls that wait for room
+	// Waits is how many calls had to wait, Refused how many were refused.
+	Waits, Refused uint64
+}
+
+// Outgoing returns the figures of large answers.
+func (s *Server) Outgoing() (x OutgoingStats) {
+	x.Bytes, x.Waiting = s.sending.figures()
+	x.Waits, x.Refused = s.sending.waited.Load(), s.sending.refused.Load()
 	return x
 }
 

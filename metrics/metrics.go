@@ -33,6 +33,7 @@ type Sources struct {
 	Queues                 func() iter.Seq[Queue] // that this node leads
 	Gateway                func() Gateway
 	Incoming               func() Incoming
+	Outgoing               func() Outgoing
 	Pace                   func() Pace     // of gRPC
 	Listener               func() Listener // of AMQP
 	Exports                func() Exports
@@ -130,6 +131,13 @@ type IncomingBy struct {
 	Waits, Refused, Late uint64
 }
 
+// Outgoing are the large answers of single calls over gRPC that clients have not read.
+type Outgoing struct {
+	Limit, Bytes   int64
+	Waiting        int // calls that wait for room
+	Waits, Refused uint64
+}
+
 // Links are the figures of the links to the other nodes, and of what these are judged by.
 type Links struct {
 	Up, Down                      int // nodes
@@ -150,6 +158,7 @@ type Metrics struct {
 	one      []*prometheus.Desc // of queue, with the labels of one queue
 	gateway  []row[*Gateway]
 	incoming []row[*Incoming]
+	outgoing []row[*Outgoing]
 	pace     []row[*Pace]
 	listener []row[*Listener]
 	exports  []row[*Exports]
@@ -168,7 +177,7 @@ type Metrics struct {
 // New returns the metrics of a node.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), pace: paceRows(), listener: listenerRows(),
+		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), outgoing: outgoingRows(), pace: paceRows(), listener: listenerRows(),
 		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(), exports: exportRows(),
 	}
 	m.tracing = tracingRows()
@@ -259,9 +268,9 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.quotaReached, prometheus.CounterValue, float64(q.Reached), q.Scope, q.Quota)
 		ch <- prometheus.MustNewConstMetric(c.m.descs.quotaHeld, prometheus.CounterValue, q.Held.Seconds(), q.Scope, q.Quota)
 	}
-	in := src.Incoming()
+	in, out, pace := src.Incoming(), src.Outgoing(), src.Pace()
 	sendRows(ch, c.m.incoming, &in)
-	pace := src.Pace()
+	sendRows(ch, c.m.outgoing, &out)
 	sendRows(ch, c.m.pace, &pace)
 	exports := src.Exports()
 	sendRows(ch, c.m.exports, &exports)

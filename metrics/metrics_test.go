@@ -48,8 +48,9 @@ func (n *node) sources() metrics.Sources {
 		Incoming: func() metrics.Incoming {
 			return metrics.Incoming{Limit: 70, By: map[string]metrics.IncomingBy{"amqp": {Bytes: 3}, "grpc": {Bytes: 4, Waiting: 5}}}
 		},
-		Tracing: func() metrics.Tracing { return metrics.Tracing{Exported: 8, Full: 9, Failed: 10} },
-		Pace:    func() metrics.Pace { return metrics.Pace{Holding: 6, Holds: 7, Held: 1500 * time.Millisecond} },
+		Outgoing: func() metrics.Outgoing { return metrics.Outgoing{Limit: 71, Bytes: 8, Waiting: 9, Refused: 10} },
+		Tracing:  func() metrics.Tracing { return metrics.Tracing{Exported: 8, Full: 9, Failed: 10} },
+		Pace:     func() metrics.Pace { return metrics.Pace{Holding: 6, Holds: 7, Held: 1500 * time.Millisecond} },
 		Exports: func() metrics.Exports {
 			return metrics.Exports{Running: 2, Bytes: 11, Rate: 12, Slowed: map[string]uint64{"syncs": 13}}
 		},

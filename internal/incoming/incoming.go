@@ -1,5 +1,6 @@
 // Package incoming bounds the bytes of messages that a node is receiving. All protocols share one
-// budget; each protocol divides its part among its connections by its own rules.
+// budget; each protocol divides its part among its connections by its own rules. A budget of its own
+// bounds the answers that a node sends.
 package incoming
 
 import (

@@ -9,7 +9,7 @@ import (
 func Live() []string {
 	return []string{
 		"log.level", "limits.body_cache_bytes", "limits.memory_high", "limits.incoming_bytes", "limits.incoming_connection_bytes",
-		"timeouts.incoming", "timeouts.drain", "http.metrics_token_file",
+		"limits.outgoing_bytes", "timeouts.incoming", "timeouts.drain", "http.metrics_token_file",
 	}
 }
 

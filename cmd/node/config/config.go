@@ -106,6 +106,8 @@ type Config struct {
 		// Incoming bounds the bytes of incomplete messages: of the node, and of each AMQP connection.
 		IncomingBytes           int64 `koanf:"incoming_bytes"`
 		IncomingConnectionBytes int64 `koanf:"incoming_connection_bytes"`
+		// OutgoingBytes bounds the answers of the node that clients have not read.
+		OutgoingBytes int64 `koanf:"outgoing_bytes"`
 	} `koanf:"limits"`
 	Queue struct {
 		RelaxedTypeCheck bool `koanf:"relaxed_type_check"`
@@ -246,6 +248,9 @@ func (c *Config) validateNumbers() []error {
 	bounds("limits.unauthenticated_per_address", int64(c.Limits.UnauthenticatedPerAddress), 0, 1<<20, "connections")
 	if c.Limits.IncomingBytes != 0 { // 0: derived from the memory limit
 		bounds("limits.incoming_bytes", c.Limits.IncomingBytes, 1<<20, 1<<40, "bytes")
+	}
+	if c.Limits.OutgoingBytes != 0 {
+		bounds("limits.outgoing_bytes", c.Limits.OutgoingBytes, 1<<20, 1<<40, "bytes")
 	}
 	if c.Limits.IncomingConnectionBytes != 0 {
 		bounds("limits.incoming_connection_bytes", c.Limits.IncomingConnectionBytes, int64(c.Limits.MaxMessageBytes)+amqp.IncomingSlack, 1<<40,

@@ -111,6 +111,7 @@ func Keys() []Key {
 		{"limits.unauthenticated_per_address", 0, "the same from one address, of IPv4 or a /64 of IPv6; 0: a quarter of limits.unauthenticated"},
 		{"limits.incoming_bytes", 0, "bytes that incomplete incoming messages may hold on this node, over AMQP and gRPC together; beyond it others wait. Over gRPC, where messages above 64 KiB count, a user may have half of it and a connection a quarter; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.incoming_connection_bytes", 0, "the same for each AMQP connection, which is closed beyond it; 0: 128 MiB, or half of limits.incoming_bytes if that is less, but always room for the largest message"},
+		{"limits.outgoing_bytes", 0, "bytes of large answers, above 64 KiB, to single calls over gRPC that clients have not read, of which a user may have half and a connection a quarter; calls beyond it wait for 5 s, and are then refused; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never if there is no limit"},
 		{"queue.relaxed_type_check", false, "an existing queue may be redeclared as quorum or classic, whatever its type; the same on every node"},
 		{"timeouts.confirm", 60 * time.Second, "time after which a publish to a queue without a leader is given up; 0: never"},

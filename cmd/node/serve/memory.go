@@ -25,12 +25,12 @@ const (
 	highPart = 3
 	// Parts of the limit that caches default to, and the defaults without a limit.
 	bodiesShare, tailShare = 8, 16
-	// incomingShare is the part for messages that are being received.
+	// incomingShare is the part for messages that are being received, and that for large answers.
 	incomingShare = 8
 	defaultBodies = 256 << 20
 	// Caches never become smaller than this: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
-	// leastIncoming is the minimum room for incomplete messages, however little memory there is.
+	// leastIncoming is the minimum room for incomplete messages, and for large answers, however little memory there is.
 	leastIncoming = 8 << 20
 	// growSteps is the number of steps in which caches grow back.
 	growSteps = 16
@@ -68,19 +68,24 @@ func planOf(limit, high, bodies int64) memoryPlan {
 // incomingOf returns the bounds of incomplete messages, in all and over AMQP. A connection has room
 // for the largest message.
 func incomingOf(limit int64, set *config.Config) (bytes int64, l amqp.IncomingLimits) {
-	bytes, l = set.Limits.IncomingBytes, amqp.IncomingLimits{
+	bytes, l = budgetOf(limit, set.Limits.IncomingBytes), amqp.IncomingLimits{
 		ConnectionBytes: set.Limits.IncomingConnectionBytes, Timeout: set.Timeouts.Incoming,
-	}
-	if bytes == 0 {
-		bytes = incoming.DefaultBytes
-		if limit > 0 {
-			bytes = max(leastIncoming, min(bytes, limit/incomingShare))
-		}
 	}
 	if l.ConnectionBytes == 0 {
 		l.ConnectionBytes = max(min(amqp.DefaultIncomingConnectionBytes, bytes/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
 	}
 	return bytes, l
+}
+
+// budgetOf returns the bound of messages that are in transit in one direction: the setting, or a share of the limit.
+func budgetOf(limit, set int64) int64 {
+	switch {
+	case set != 0:
+		return set
+	case limit > 0:
+		return max(leastIncoming, min(incoming.DefaultBytes, limit/incomingShare))
+	}
+	return incoming.DefaultBytes
 }
 
 // planMemory sets the runtime's limit from the container's if GOMEMLIMIT is not set, and plans with
@@ -98,6 +103,7 @@ func (n *node) planMemory() {
 	bytes, incomingAMQP := incomingOf(limit, n.cfg)
 	n.incoming = incoming.New(bytes)
 	n.incomingAMQP = amqp.NewIncoming(n.incoming, incomingAMQP)
+	n.outgoing = incoming.New(budgetOf(limit, n.cfg.Limits.OutgoingBytes))
 	n.logMemory(&p, from)
 }
 
@@ -109,6 +115,7 @@ func (n *node) replanMemory() {
 	bytes, incomingAMQP := incomingOf(limit, n.cfg)
 	n.incomingAMQP.Limit(incomingAMQP)
 	n.incoming.Limit(bytes)
+	n.outgoing.Limit(budgetOf(limit, n.cfg.Limits.OutgoingBytes))
 }
 
 // logMemory logs the plan, and warns where it leaves a node too little to work with.

@@ -183,6 +183,9 @@ func TestIncomingOf(t *testing.T) {
 		if bytes, l := incomingOf(x.limit, &c); bytes != x.wantNode || l.ConnectionBytes != x.want {
 			t.Errorf("%+v: %d, %+v", x, bytes, l)
 		}
+		if bytes := budgetOf(x.limit, x.node); bytes != x.wantNode {
+			t.Errorf("%+v: %d bytes of answers", x, bytes)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc 
 func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
-		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures, Incoming: n.incomingFigures,
+		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures, Incoming: n.incomingFigures, Outgoing: n.outgoingFigures,
 		Tracing: func() metrics.Tracing { return metrics.Tracing(n.tracer.Stats()) },
 		Pace:    func() metrics.Pace { return metrics.Pace(n.api.Pace()) },
 		Exports: n.exportFigures,
@@ -194,6 +194,12 @@ func (n *node) incomingFigures() metrics.Incoming {
 			"amqp": metrics.IncomingBy(n.incomingAMQP.Stats()), "grpc": metrics.IncomingBy(n.api.Incoming()),
 		},
 	}
+}
+
+// outgoingFigures are the figures of large answers.
+func (n *node) outgoingFigures() metrics.Outgoing {
+	x := n.api.Outgoing()
+	return metrics.Outgoing{Limit: n.outgoing.Bytes(), Bytes: x.Bytes, Waiting: x.Waiting, Waits: x.Waits, Refused: x.Refused}
 }
 
 // listenerFigures adds up the figures of all AMQP listeners.

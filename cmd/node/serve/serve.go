@@ -65,6 +65,7 @@ type node struct {
 	amqp         []*amqp.Server
 	incoming     *incoming.Budget
 	incomingAMQP *amqp.Incoming
+	outgoing     *incoming.Budget // of large answers
 	anew         Anew
 	management   *http.Server                    // nil: none
 	operators    *management.Handler             // what it serves
@@ -299,7 +300,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	}
 	n.stats = stats.New(stats.Config{Broker: n.broker, Logger: n.log})
 	c := grpcapi.Config{
-		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming,
+		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming, Outgoing: n.outgoing,
 		Node: n.cfg.NodeID, Lines: n.anew.Lines, Level: n.anew.Level, Stats: n.stats,
 	}
 	if n.clientTLS != nil {
