@@ -15,7 +15,7 @@ func (c *Cluster) openCatalog() (*metadata.Group, error) {
 		CommandTimeout: c.cfg.CommandTimeout, Staleness: c.cfg.CatalogStaleness, AwayAfter: c.cfg.Reconcile.Delay,
 		Logger: c.log, Source: c.cfg.Clock, Clock: c.clock, Dir: c.dir, Admission: c.admission, Views: c.views,
 		Journal: c.events, Mux: c.mux, Liveness: c.liveness, Disk: c.disks, Peers: c.peers, Gossip: c.gossip,
-		Registered: func() { c.host.WakeReconcile() }, Failed: c.catalogFailed, Life: c.ctx,
+		Registered: func() { c.host.WakeReconcile(); c.givenUp.Wake() }, Failed: c.catalogFailed, Life: c.ctx,
 	})
 }
 

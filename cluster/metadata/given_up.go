@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // GivenUp are the nodes that a recovery on this node has given up (quorate recover). What such a node had stored is over,
@@ -16,8 +17,9 @@ import (
 // before the recovery, and the very nodes that have come back may be those that have a newer one. So this node notes the
 // stores itself.
 type GivenUp struct {
-	dir *datadir.Dir
-	log *slog.Logger
+	dir   *datadir.Dir
+	log   *slog.Logger
+	woken chan struct{} // has one element if Wake was called since Follow looked last
 
 	mu   sync.Mutex // guards what follows
 	back map[id.NodeID]id.StoreID
@@ -26,8 +28,11 @@ type GivenUp struct {
 // ReadGivenUp reads what the recovery and Follow have noted.
 func ReadGivenUp(dir *datadir.Dir, log *slog.Logger) (*GivenUp, error) {
 	back, err := dir.Refused()
-	return &GivenUp{dir: dir, log: log, back: back}, err
+	return &GivenUp{dir: dir, log: log, woken: make(chan struct{}, 1), back: back}, err
 }
+
+// Wake makes Follow look again although the view has not changed: this start of the node was registered. It does not block.
+func (u *GivenUp) Wake() { wait.Wake(u.woken) }
 
 // over reports whether what a node comes with is what was given up.
 func (u *GivenUp) over(n id.NodeID, s id.StoreID) bool {
@@ -54,6 +59,7 @@ func (u *GivenUp) Follow(ctx context.Context, views *Views, registered func() ui
 		}
 		select {
 		case <-changed:
+		case <-u.woken:
 		case <-ctx.Done():
 			return
 		}
