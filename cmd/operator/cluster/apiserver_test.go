@@ -274,6 +274,9 @@ func TestValidation(t *testing.T) {
 		"old encrypted backups are to be removed without their key": cluster("a", func(s *v1alpha1.QuorateClusterSpec) {
 			s.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * * *", S3: &v1alpha1.BackupS3{Bucket: "b"}, KeySecret: "k", Retention: &v1alpha1.BackupRetention{Keep: 1}}
 		}),
+		"schedule of four fields": cluster("a", func(s *v1alpha1.QuorateClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * *", S3: &v1alpha1.BackupS3{Bucket: "b"}}
+		}),
 		"two entries for a namespace": cluster("a", func(s *v1alpha1.QuorateClusterSpec) {
 			s.Topology.AllowedNamespaces = []v1alpha1.NamespaceScope{{Namespace: "team"}, {Namespace: "team", VHosts: []string{"/"}}}
 		}),

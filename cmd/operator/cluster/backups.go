@@ -18,16 +18,18 @@ import (
 	"github.com/quorate/quorate/cmd/operator/chart"
 )
 
-// applyBackup makes the job that copies the cluster regularly, or removes it.
-func (t *turn) applyBackup(ctx context.Context) error {
+// backup makes the job that copies the cluster regularly, or removes it.
+func (t *turn) backup(ctx context.Context) {
 	if t.q.Spec.Backup == nil {
-		return t.remove(ctx, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: chart.BackupName(t.q), Namespace: t.q.Namespace}})
+		t.note(kindCronJob, false, t.remove(ctx, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: chart.BackupName(t.q), Namespace: t.q.Namespace}}))
+		return
 	}
 	authority, err := t.hasAuthority(ctx)
 	if err != nil {
-		return err
+		t.note(kindCronJob, false, err)
+		return
 	}
-	return t.apply(ctx, chart.Backup(t.q, t.objects, authority))
+	t.ensure(ctx, kindCronJob, chart.Backup(t.q, t.objects, authority))
 }
 
 // hasAuthority reports whether the Secret with the certificate that clients see has the authority to trust. That of a public

@@ -60,6 +60,7 @@ func (t *turn) observe(ctx context.Context) error {
 	if err := t.observeClaims(ctx); err != nil {
 		return err
 	}
+	t.seen.Lacks = t.lacks()
 	t.observeBackups(ctx)
 	t.askBroker(ctx)
 	return nil

@@ -1,6 +1,10 @@
 package cluster
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+)
 
 // Action is what the operator does in one step.
 type Action int
@@ -107,6 +111,9 @@ func (p *planner) create() (Step, bool) {
 	if p.Set != nil {
 		return Step{}, false
 	}
+	if p.Lacks != "" {
+		return wait("the StatefulSet is not made: %s", p.Lacks)
+	}
 	n := max(p.highestPod(), p.highestClaim()) + 1
 	for n < p.Wanted && !p.Claims[n].GivenUp && !p.Claims[n].Going {
 		n++
@@ -133,7 +140,7 @@ func (p *planner) mend() (Step, bool) {
 		pod, is := p.Pods[i]
 		switch {
 		case !is || !pod.Broken || pod.Going || i >= p.Set.Replicas:
-		case p.Set.Template != p.Template && !p.Paused:
+		case p.Set.Template != p.Template && p.held() == "":
 			return p.changeSet()
 		case !pod.Current:
 			return Step{Do: TakePod, Node: i, Why: fmt.Sprintf("replacing the pod of node %d, which cannot start as it is", i)}, true
@@ -158,15 +165,41 @@ func (p *planner) reach() (Step, bool) {
 		return Step{Do: SetReplicas, Replicas: top + 1, Why: fmt.Sprintf(
 			"going from %d to %d nodes: none serves, and there are volumes of more", p.Set.Replicas, top+1)}, true
 	}
-	if p.Set.Template != p.Template && !p.Paused {
+	if p.Set.Template != p.Template && p.held() == "" {
 		return p.changeSet()
 	}
 	for i := p.highestPod(); i >= 0; i-- {
-		if pod, is := p.Pods[i]; is && !pod.Current && !p.Paused && i < p.Set.Replicas {
+		if pod, is := p.Pods[i]; is && !pod.Current && p.held() == "" && i < p.Set.Replicas {
 			return Step{Do: TakePod, Node: i, Why: fmt.Sprintf("restarting node %d with its new template: no node serves", i)}, true
 		}
 	}
 	return wait("the broker cannot be asked: %s", p.Unasked)
+}
+
+// Reasons for which nodes stay as they are.
+const (
+	reasonPaused  = "Paused"
+	reasonLacking = "ObjectsBlocked"
+)
+
+// held is the reason for which no node may get another template now; "": they may.
+func (p *planner) held() string {
+	switch {
+	case p.Paused:
+		return reasonPaused
+	case p.Lacks != "":
+		return reasonLacking
+	}
+	return ""
+}
+
+// hold says that nodes stay as they are, and why.
+func (p *planner) hold(what string) {
+	if p.Paused {
+		p.block(v1alpha1.ConditionUpgradeBlocked, reasonPaused, "spec.upgrade.paused keeps "+what+" as they are")
+		return
+	}
+	p.block(v1alpha1.ConditionUpgradeBlocked, reasonLacking, what+" stay as they are: without this they could not start again: "+p.Lacks)
 }
 
 // changeSet is the step that changes the template.

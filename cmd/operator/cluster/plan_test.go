@@ -123,6 +123,17 @@ func TestPlan(t *testing.T) {
 			s.SizeBytes = 20
 			s.Claims = map[int]Claim{0: {SizeBytes: 20}, 1: {SizeBytes: 20}, 2: {SizeBytes: 20}}
 		}, OrphanSet, 0, 0, ""},
+		"lacking: a new cluster":  {3, func(s *Seen) { s.Set, s.Pods, s.Claims, s.Broker, s.Lacks = nil, nil, nil, nil, "a key" }, Wait, 0, 0, ""},
+		"lacking: a new template": {3, func(s *Seen) { s.Template, s.Lacks = "u", "a key" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ObjectsBlocked"},
+		"lacking: roll":           {3, func(s *Seen) { outdate(s); s.Lacks = "a key" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ObjectsBlocked"},
+		"lacking: more nodes":     {3, func(s *Seen) { s.Wanted, s.Lacks = 5, "a key" }, Nothing, 0, 0, v1alpha1.ConditionScaleUpBlocked + "/ObjectsBlocked"},
+		"lacking: larger":         {3, func(s *Seen) { s.Set.SizeBytes, s.Lacks = 5, "a key" }, Nothing, 0, 0, ""},
+		"lacking: none serves":    {3, func(s *Seen) { s.Pods, s.Broker, s.Lacks = map[int]Pod{0: {}, 1: {}, 2: {}}, nil, "a key" }, Wait, 0, 0, ""},
+		"lacking: fewer nodes":    {5, func(s *Seen) { s.Wanted, s.Lacks = 3, "a key" }, Ask, 4, 0, ""},
+		"lacking: a volume is lost": {3, func(s *Seen) {
+			s.Pods[1], s.Lacks = Pod{Current: true}, "a key"
+			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, ""
+		}, ReplaceNode, 1, 0, ""},
 		"larger: cannot": {3, func(s *Seen) {
 			s.SizeBytes, s.Claims[1] = 20, Claim{SizeBytes: 10}
 			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}

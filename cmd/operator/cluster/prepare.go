@@ -33,33 +33,45 @@ const (
 	secretBytes = 32
 )
 
+// draw renders the objects for the nodes that are wanted and those that are still there: what a node that is to leave needs
+// must not go before it. A specification that no objects can be made of leaves a cluster that is there as it is: nothing is
+// changed then, and all the rest goes on.
+func (t *turn) draw(ctx context.Context) error {
+	var err error
+	if t.set, err = t.current(ctx); err != nil {
+		return err
+	}
+	replicas := t.q.Spec.Replicas
+	if t.set != nil {
+		replicas = max(replicas, *t.set.Spec.Replicas)
+	}
+	t.objects, err = t.Chart.Render(t.q, replicas, t.Namespace)
+	if err == nil || t.set == nil {
+		return err
+	}
+	t.note(kindSpecification, false, &obstacle{reasonSpecification, err.Error()})
+	t.objects = &chart.Objects{Set: t.set}
+	return nil
+}
+
 // prepare makes everything but the StatefulSet: what other objects need is there before them, and none of it disturbs
-// a node that runs.
+// a node that runs. What is refused is noted, and the rest goes on.
 func (t *turn) prepare(ctx context.Context) error {
 	if controllerutil.AddFinalizer(t.q, finalizer) {
 		if err := t.Client.Update(ctx, t.q); err != nil {
 			return err
 		}
 	}
-	replicas, err := t.drawn(ctx)
-	if err != nil {
-		return err
+	if t.objects.Config == nil { // the specification makes none
+		return nil
 	}
-	if t.objects, err = t.Chart.Render(t.q, replicas, t.Namespace); err != nil {
-		return err
-	}
-	if err := t.secrets(ctx); err != nil {
-		return err
-	}
-	if err := t.apply(ctx, t.objects.Config); err != nil {
-		return err
-	}
+	t.secrets(ctx)
+	t.ensure(ctx, kindSettings, t.objects.Config)
 	for _, u := range t.objects.Others {
-		if err := t.applyObject(ctx, u); err != nil {
-			return err
-		}
+		t.ensure(ctx, u.GetKind(), u)
 	}
-	return t.applyBackup(ctx)
+	t.backup(ctx)
+	return nil
 }
 
 // remove deletes an object that the cluster does not have any more, if it is the cluster's.
@@ -73,26 +85,19 @@ func (t *turn) remove(ctx context.Context, o kube.Object) error {
 	return kube.IgnoreNotFound(t.Client.Delete(ctx, o))
 }
 
-// drawn returns for how many nodes there must be objects: those that are wanted and those that are still there.
-func (t *turn) drawn(ctx context.Context) (int32, error) {
-	var err error
-	if t.set, err = t.current(ctx); err != nil || t.set == nil {
-		return t.q.Spec.Replicas, err
-	}
-	return max(t.q.Spec.Replicas, *t.set.Spec.Replicas), nil
-}
-
 // secrets makes the key of gossip and the operator's login, unless they are there. They have no owner: they stay when the
 // object goes, as the volumes do, and are useless without them.
-func (t *turn) secrets(ctx context.Context) error {
+func (t *turn) secrets(ctx context.Context) {
 	if t.q.Spec.Secrets.Gossip == "" {
-		if err := t.gossip(ctx); err != nil {
-			return err
-		}
+		t.note(kindSecret, true, t.gossip(ctx))
 	}
-	if t.q.Spec.Secrets.Administrator != "" {
-		return nil
+	if t.q.Spec.Secrets.Administrator == "" {
+		t.note(kindSecret, true, t.login(ctx))
 	}
+}
+
+// login makes the Secret of the user as whom the operator logs in.
+func (t *turn) login(ctx context.Context) error {
 	password, err := random()
 	if err != nil {
 		return err
@@ -160,20 +165,36 @@ func (t *turn) secret(ctx context.Context, name string, data map[string][]byte) 
 // madeBy is on a Secret that the operator has made: the UID of the object for which.
 const madeBy = v1alpha1.Prefix + "made-by"
 
-// apply applies a typed object.
+// apply applies an object, unless it is somebody else's.
 func (t *turn) apply(ctx context.Context, o kube.Object) error {
-	gvk, err := t.Client.GroupVersionKindFor(o)
+	u, err := t.untyped(o)
 	if err != nil {
 		return err
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
+	if _, err := t.own(ctx, u); err != nil {
 		return err
 	}
-	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(gvk)
-	unstructured.RemoveNestedField(u.Object, "status")
-	return t.applyObject(ctx, u)
+	return t.send(ctx, u)
+}
+
+// untyped returns an object as it is sent: without what only Kubernetes writes.
+func (t *turn) untyped(o kube.Object) (*unstructured.Unstructured, error) {
+	u, is := o.(*unstructured.Unstructured)
+	if !is {
+		gvk, err := t.Client.GroupVersionKindFor(o)
+		if err != nil {
+			return nil, err
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, err
+		}
+		u = &unstructured.Unstructured{Object: content}
+		u.SetGroupVersionKind(gvk)
+		unstructured.RemoveNestedField(u.Object, "status")
+	}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	return u, nil
 }
 
 // obstacle keeps the operator from making what a cluster needs, until a person deals with it.
@@ -183,37 +204,34 @@ func (o *obstacle) Error() string { return "cluster: " + o.message }
 
 // Reasons of obstacles.
 const (
-	reasonSecretLost  = "SecretLost"
-	reasonObjectTaken = "ObjectTaken"
+	reasonSecretLost    = "SecretLost"
+	reasonObjectTaken   = "ObjectTaken"
+	reasonSpecification = "InvalidSpecification"
 )
 
 // own refuses to take over an object of somebody else, which would go with the cluster. One whose owner was deleted
-// without it, and that the operator made for a cluster of this name, is taken up again.
-func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) error {
+// without it, and that the operator made for a cluster of this name, is taken up again. It reports whether one is there.
+func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
 	there := &unstructured.Unstructured{}
 	there.SetGroupVersionKind(u.GroupVersionKind())
 	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(u), there); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return nil
+		return false, nil
 	case err != nil:
-		return fmt.Errorf("cluster: read %s %q: %w", u.GetKind(), u.GetName(), err)
+		return false, fmt.Errorf("cluster: read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	labels := there.GetLabels()
 	left := metav1.GetControllerOf(there) == nil && labels["app.kubernetes.io/managed-by"] == v1alpha1.FieldManager && labels[instanceLabel] == t.q.Name
 	if left || metav1.IsControlledBy(there, t.q) {
-		return nil
+		return true, nil
 	}
-	return &obstacle{reasonObjectTaken, fmt.Sprintf("there is a %s %q that this cluster has not made: delete it if nobody needs it, "+
+	return false, &obstacle{reasonObjectTaken, fmt.Sprintf("there is a %s %q that this cluster has not made: delete it if nobody needs it, "+
 		"or give the cluster another name", u.GetKind(), u.GetName())}
 }
 
-// applyObject has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that
+// send has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that
 // Kubernetes does not know belong to other operators: the error names what to install.
-func (t *turn) applyObject(ctx context.Context, u *unstructured.Unstructured) error {
-	if err := t.own(ctx, u); err != nil {
-		return err
-	}
-	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+func (t *turn) send(ctx context.Context, u *unstructured.Unstructured) error {
 	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(t.q, v1alpha1.GroupVersion().WithKind("QuorateCluster"))})
 	err := t.Client.Apply(ctx, kube.ApplyConfigurationFromUnstructured(u), kube.FieldOwner(v1alpha1.FieldManager), kube.ForceOwnership)
 	switch {
@@ -227,7 +245,7 @@ func (t *turn) applyObject(ctx context.Context, u *unstructured.Unstructured) er
 
 // sweep deletes ConfigMaps of former settings once no pod has them.
 func (t *turn) sweep(ctx context.Context) error {
-	if t.seen.Set == nil || t.seen.Set.Template != t.seen.Template {
+	if t.objects.Config == nil || t.seen.Set == nil || t.seen.Set.Template != t.seen.Template {
 		return nil
 	}
 	for _, p := range t.seen.Pods {

@@ -30,7 +30,7 @@ import (
 // orders is a cluster of one node over an API server in memory, in which no pod ever runs.
 type orders struct {
 	t    *testing.T
-	kube kube.Client
+	kube kube.WithWatch
 	r    *Reconciler
 }
 
@@ -49,7 +49,7 @@ func newOrders(t *testing.T, there ...kube.Object) *orders {
 }
 
 // inMemory returns an API server in memory with some objects.
-func inMemory(t *testing.T, there ...kube.Object) kube.Client {
+func inMemory(t *testing.T, there ...kube.Object) kube.WithWatch {
 	t.Helper()
 	s := runtime.NewScheme()
 	if err := kubescheme.AddToScheme(s); err != nil {

@@ -122,7 +122,7 @@ func (t *turn) count(err error) {
 	answered := err == nil && t.seen != nil && t.seen.Broker != nil
 	t.Metrics.Looked(kube.ObjectKeyFromObject(t.q), answered)
 	switch {
-	case err != nil:
+	case err != nil || len(t.refusals) > 0:
 		t.Metrics.Failed(metrics.KindCluster, metrics.ReasonKubernetes)
 	case !answered:
 		t.Metrics.Failed(metrics.KindCluster, metrics.ReasonUnreachable)
@@ -140,23 +140,32 @@ type turn struct {
 	broker  *asked
 	blocks  []Block
 	backups *backups // nil: there are none, or they were not looked at
+	// refusals are what could not be made, slow the kinds of which the API server did not take one in time.
+	refusals []refusal
+	slow     []string
 	// events that are about this turn alone
 	operation *v1alpha1.OperationStatus
 }
 
-// take gathers, decides and does.
-func (t *turn) take(ctx context.Context) (Step, error) {
-	err := t.prepare(ctx)
-	hindrance, blocked := errors.AsType[*obstacle](err)
-	if err != nil && !blocked {
-		return Step{Do: Wait, Why: err.Error()}, err
+// gather makes what the nodes need, and looks at the cluster.
+func (t *turn) gather(ctx context.Context) error {
+	if err := t.draw(ctx); err != nil {
+		return err
+	}
+	if err := t.prepare(ctx); err != nil {
+		return err
 	}
 	if err := t.observe(ctx); err != nil {
-		return Step{Do: Wait, Why: err.Error()}, err
+		t.seen = nil // a part of it is nothing to report
+		return err
 	}
-	if blocked {
-		t.blocks = []Block{{v1alpha1.ConditionObjectsBlocked, hindrance.reason, hindrance.message}}
-		return Step{Do: Wait, Why: hindrance.message}, nil
+	return nil
+}
+
+// take gathers, decides and does.
+func (t *turn) take(ctx context.Context) (Step, error) {
+	if err := t.gather(ctx); err != nil {
+		return Step{Do: Wait, Why: err.Error()}, err
 	}
 	for range askedMost {
 		var step Step

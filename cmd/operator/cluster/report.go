@@ -85,7 +85,7 @@ func (t *turn) reportNodes() {
 // reportConditions says what is so, and what is blocked.
 func (t *turn) reportConditions(step Step, failed error) {
 	now := map[string]Block{}
-	for _, b := range t.blocks {
+	for _, b := range slices.Concat(t.refused(), t.blocks) {
 		if first, is := now[b.Condition]; is {
 			b.Message = first.Message + "; " + b.Message
 		}
@@ -126,13 +126,14 @@ func (t *turn) ready() {
 	if t.seen != nil && t.seen.Set != nil && t.seen.Set.Settled {
 		up = min(up, int32(t.seen.Set.Available))
 	}
+	last := meta.FindStatusCondition(t.q.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
-	case t.seen == nil || t.seen.Broker == nil:
-		why := "the cluster has not been looked at yet"
-		if t.seen != nil {
-			why = t.seen.Unasked
-		}
-		t.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "Unreachable", why)
+	case t.seen == nil && last != nil && last.Status != metav1.ConditionFalse:
+		t.condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "NotLookedAt", "the cluster could not be looked at: see the condition Degraded")
+	case t.seen == nil:
+		t.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "Unreachable", "the cluster has not been looked at yet")
+	case t.seen.Broker == nil:
+		t.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "Unreachable", t.seen.Unasked)
 	case up < wanted:
 		t.condition(v1alpha1.ConditionReady, metav1.ConditionFalse, "NodesMissing", fmt.Sprintf("%d of %d nodes serve clients", up, wanted))
 	default:

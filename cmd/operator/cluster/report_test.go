@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
@@ -31,4 +32,21 @@ func TestReady(t *testing.T) {
 			t.Errorf("%s: %v, %+v", what, got, q.Status.Conditions)
 		}
 	}
+}
+
+// A cluster that was Ready and cannot be looked at is not known to be down. It stays unknown until it is looked at.
+func TestNotLookedAt(t *testing.T) {
+	x := &turn{q: &v1alpha1.QuorateCluster{}}
+	is := func(want metav1.ConditionStatus) {
+		t.Helper()
+		x.ready()
+		if c := meta.FindStatusCondition(x.q.Status.Conditions, v1alpha1.ConditionReady); c.Status != want || c.Message == "" {
+			t.Errorf("Ready is %+v, want %s", c, want)
+		}
+	}
+	is(metav1.ConditionFalse)
+	is(metav1.ConditionFalse)
+	x.condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Serving", "3 nodes serve clients")
+	is(metav1.ConditionUnknown)
+	is(metav1.ConditionUnknown)
 }

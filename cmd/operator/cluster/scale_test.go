@@ -48,22 +48,30 @@ func ready(q *v1alpha1.QuorateCluster) error {
 	return nil
 }
 
-// found makes a cluster of n nodes and waits until the operator has settled it.
-func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client) {
+// begin makes the object of a cluster of n nodes, whose specification may be changed first, and an operator.
+func begin(t *testing.T, c kube.Client, n int, change func(*v1alpha1.QuorateClusterSpec)) (*machine, func(context.Context)) {
 	t.Helper()
-	c := either(t)
 	m := &machine{t: t, kube: c, nodes: testcluster.Start(t, n), name: types.NamespacedName{Namespace: "default", Name: "node"}, down: map[int]bool{}, began: map[int]bool{}}
 	m.forward(n)
-	ctx := t.Context()
-	m.must(c.Create(ctx, &corev1.Secret{
+	m.must(c.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "login", Namespace: "default"},
 		Data:       map[string][]byte{"username": []byte(client.DefaultUser), "password": []byte(client.DefaultUser)},
 	}))
 	q := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "node", Namespace: "default"}}
 	q.Spec.Storage.Size = "1Gi" // which no API server in memory puts in
 	q.Spec.Replicas, q.Spec.Secrets.Administrator = int32(n), "login"
-	m.must(c.Create(ctx, q))
-	turn := m.operator()
+	if change != nil {
+		change(&q.Spec)
+	}
+	m.must(c.Create(t.Context(), q))
+	return m, m.operator()
+}
+
+// found makes a cluster of n nodes and waits until the operator has settled it.
+func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client) {
+	t.Helper()
+	m, turn := begin(t, either(t), n, nil)
+	ctx := t.Context()
 	m.until(turn, "all nodes are ready", ready)
 	cl, err := client.Dial(ctx, client.Config{Addresses: m.nodes.Addrs()[:n-1]})
 	m.must(err)

@@ -19,6 +19,9 @@ type Seen struct {
 	// AllowPauses: queues whose only member is on a node may stand still while it restarts.
 	AllowPauses bool
 
+	// Lacks is what a new pod could not start without, and could not be made; "": nothing.
+	Lacks string
+
 	// Set is nil if there is no StatefulSet.
 	Set *Set
 	// Pods by ordinal.

@@ -104,7 +104,7 @@ func (p *planner) grow() (Step, bool) {
 		p.block(v1alpha1.ConditionStorageBlocked, "NotExpandable", "the storage class does not let the volumes of nodes "+strings.Join(stuck, ", ")+
 			" grow: replace the nodes one by one with larger volumes, see docs/kubernetes-operator.md, or set spec.storage.size in a new cluster")
 	}
-	if p.Set.SizeBytes < p.SizeBytes && p.Set.Template == p.Template && !p.leaving() && p.whole() { // the new one has the wanted template
+	if p.Set.SizeBytes < p.SizeBytes && p.Set.Template == p.Template && p.Lacks == "" && !p.leaving() && p.whole() { // the new one has the wanted template
 		return Step{Do: OrphanSet, Why: "making the StatefulSet anew, with larger volumes and the same pods"}, true
 	}
 	return Step{}, false
@@ -137,6 +137,10 @@ func (p *planner) leaving() bool {
 // the broker does not take back.
 func (p *planner) up() (Step, bool) {
 	if p.Set.Replicas >= p.Wanted || p.goner() >= 0 {
+		return Step{}, false
+	}
+	if p.Lacks != "" {
+		p.block(v1alpha1.ConditionScaleUpBlocked, reasonLacking, "no node is added: without this it could not start: "+p.Lacks)
 		return Step{}, false
 	}
 	to := p.Set.Replicas
@@ -253,8 +257,8 @@ func (p *planner) change() (Step, bool) {
 	switch {
 	case p.Set.Template == p.Template:
 		return Step{}, false
-	case p.Paused:
-		p.block(v1alpha1.ConditionUpgradeBlocked, "Paused", "spec.upgrade.paused keeps the nodes as they are")
+	case p.held() != "":
+		p.hold("the nodes")
 		return Step{}, false
 	}
 	return p.changeSet()
@@ -281,8 +285,8 @@ func (p *planner) roll() (Step, bool) {
 		return p.unavailable(p.Set.Replicas)
 	case next < 0, len(unready) > 1, len(unready) == 1 && unready[0] != fmt.Sprint(next):
 		return wait("nodes %s are not ready", strings.Join(unready, ", "))
-	case p.Paused:
-		p.block(v1alpha1.ConditionUpgradeBlocked, "Paused", fmt.Sprintf("spec.upgrade.paused keeps node %d and others as they are", next))
+	case p.held() != "":
+		p.hold(fmt.Sprintf("node %d and others", next))
 		return Step{}, false
 	}
 	if step, is := p.unavailable(p.Set.Replicas - len(unready)); is {

@@ -141,6 +141,9 @@ func (w *world) do(step Step) {
 		w.log = append(w.log, fmt.Sprintf("do %d node %d replicas %d: %s", step.Do, step.Node, step.Replicas, step.Why))
 	}
 	i, s := step.Node, &w.seen
+	if s.Lacks != "" && (step.Do == CreateSet || step.Do == ChangeSet || step.Do == OrphanSet) {
+		w.fatal("pods are made that could not start: %+v", step)
+	}
 	switch step.Do {
 	case Nothing, Wait, Ask:
 	case CreateSet:
@@ -358,7 +361,7 @@ func (w *world) trouble() {
 func (w *world) surprise() {
 	s, i := &w.seen, w.rand.IntN(5)
 	p, is := s.Pods[i]
-	switch w.rand.IntN(5) {
+	switch w.rand.IntN(6) {
 	case 0: // the StatefulSet is scaled by hand
 		if s.Set != nil {
 			s.Set.Replicas, s.Set.Settled = 1+w.rand.IntN(5), false
@@ -384,6 +387,12 @@ func (w *world) surprise() {
 		if c, is := s.Claims[i]; is {
 			c.Growable = false
 			s.Claims[i] = c
+		}
+	case 5: // what new pods need cannot be made, or can again
+		if s.Lacks == "" {
+			s.Lacks = "a key"
+		} else {
+			s.Lacks = ""
 		}
 	}
 }
@@ -460,7 +469,7 @@ func TestRandomWalk(t *testing.T) {
 			if w.seen.Template == "bad" {
 				w.seen.Template = "t9"
 			}
-			w.seen.Paused = false
+			w.seen.Paused, w.seen.Lacks = false, ""
 			w.behind = -1
 			var last Step
 			for range 400 {

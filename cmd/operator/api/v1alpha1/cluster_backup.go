@@ -5,15 +5,18 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.persistentVolumeClaim)",message="name one place: s3 or persistentVolumeClaim"
 // +kubebuilder:validation:XValidation:rule="!has(self.retention) || !has(self.keySecret) || self.keySecret == \"\" || has(self.retention.keySecret) && self.retention.keySecret != \"\"",message="retention.keySecret is missing: before old backups that are encrypted are removed, the newest is read with its key"
 type BackupSpec struct {
-	// Schedule in the form of cron, such as "0 3 * * *".
+	// Schedule in the form of cron, such as "0 3 * * *": minute, hour, day of the month, month, day of the
+	// week. Or @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every [0-9hms.]+|[A-Za-z0-9*/?,-]+( +[A-Za-z0-9*/?,-]+){4})$`
 	Schedule string `json:"schedule"`
 	// TimeZone of the schedule, such as Europe/Berlin; empty: that of Kubernetes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+/-]*$`
 	TimeZone string `json:"timeZone,omitempty"`
 	// Suspended begins no further backups.
 	//

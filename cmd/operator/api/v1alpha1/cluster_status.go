@@ -20,7 +20,8 @@ const (
 	ConditionStorageBlocked = "StorageBlocked"
 	// ConditionVolumesLeft: volume claims of removed nodes are still there.
 	ConditionVolumesLeft = "VolumesLeft"
-	// ConditionObjectsBlocked: an object that the cluster needs is lost, or somebody else has one of its name.
+	// ConditionObjectsBlocked: an object of the cluster cannot be made: it is lost, somebody else has one of its name,
+	// Kubernetes refuses it, or the specification makes none.
 	ConditionObjectsBlocked = "ObjectsBlocked"
 	// ConditionBackupFailing: the last scheduled backup that ended has failed, or one is being repeated. While it is
 	// false, its message names the last one that succeeded.
