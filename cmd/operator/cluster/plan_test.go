@@ -123,6 +123,19 @@ func TestPlan(t *testing.T) {
 			s.SizeBytes = 20
 			s.Claims = map[int]Claim{0: {SizeBytes: 20}, 1: {SizeBytes: 20}, 2: {SizeBytes: 20}}
 		}, OrphanSet, 0, 0, ""},
+		"larger: refused": {3, func(s *Seen) {
+			s.SizeBytes, s.Set.SizeBytes, s.Claims[1] = 20, 20, Claim{SizeBytes: 10, Growable: true, Refused: "exceeded quota"}
+			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}
+		}, Nothing, 0, 0, v1alpha1.ConditionStorageBlocked + "/Refused"},
+		"larger: refused, the next one is tried": {3, func(s *Seen) {
+			s.SizeBytes, s.Claims[0] = 20, Claim{SizeBytes: 10, Growable: true, Refused: "exceeded quota"}
+		}, GrowClaim, 1, 0, ""},
+		"larger: refused, and a new template": {3, func(s *Seen) {
+			s.SizeBytes, s.Template = 20, "u"
+			for i := range 3 {
+				s.Claims[i] = Claim{SizeBytes: 10, Growable: true, Refused: "exceeded quota"}
+			}
+		}, ChangeSet, 0, 0, v1alpha1.ConditionStorageBlocked + "/Refused"},
 		"lacking: a new cluster":  {3, func(s *Seen) { s.Set, s.Pods, s.Claims, s.Broker, s.Lacks = nil, nil, nil, nil, "a key" }, Wait, 0, 0, ""},
 		"lacking: a new template": {3, func(s *Seen) { s.Template, s.Lacks = "u", "a key" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ObjectsBlocked"},
 		"lacking: roll":           {3, func(s *Seen) { outdate(s); s.Lacks = "a key" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ObjectsBlocked"},

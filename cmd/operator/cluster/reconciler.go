@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -111,10 +112,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if after := t.report(ctx, step, err); after != nil || err != nil {
 		return ctrl.Result{}, errors.Join(err, after)
 	}
-	if step.Do == Nothing && len(t.blocks) == 0 {
+	if step.Do == Nothing && !slices.ContainsFunc(t.blocks, passing) {
 		return ctrl.Result{RequeueAfter: later}, t.sweep(ctx)
 	}
 	return ctrl.Result{RequeueAfter: soon}, nil
+}
+
+// passing reports whether something that is blocked may go on at any moment: the broker sends no news. Volumes change only
+// by people, and Kubernetes would be asked in vain every few seconds.
+func passing(b Block) bool {
+	return b.Condition != v1alpha1.ConditionStorageBlocked && b.Condition != v1alpha1.ConditionVolumesLeft
 }
 
 // count records how the turn went.
@@ -177,7 +184,11 @@ func (t *turn) take(ctx context.Context) (Step, error) {
 			t.seen.Answers[step.Question] = answer
 			continue
 		}
-		return t.carryOut(ctx, step)
+		done, err := t.carryOut(ctx, step)
+		if t.mayNotGrow(step, err) {
+			continue
+		}
+		return done, err
 	}
 	return Step{}, fmt.Errorf("cluster: the plan of cluster %q asks for more than %d answers", t.q.Name, askedMost)
 }
@@ -195,6 +206,19 @@ func (t *turn) carryOut(ctx context.Context, step Step) (Step, error) {
 		t.Events.Eventf(t.q, nil, corev1.EventTypeNormal, step.Do.String(), "Step", "%s", step.Why)
 	}
 	return step, nil
+}
+
+// mayNotGrow notes that Kubernetes has refused to let a volume grow, and reports whether it has: by a quota, because the
+// volume is a static one, or because its class does not allow it. That is an answer to plan by, as those of the broker are.
+func (t *turn) mayNotGrow(step Step, err error) bool {
+	refused, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || step.Do != GrowClaim {
+		return false
+	}
+	c := t.seen.Claims[step.Node]
+	c.Refused = refused.Error()
+	t.seen.Claims[step.Node] = c
+	return true
 }
 
 // pod returns the name of a node and its pod.

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,13 +57,19 @@ func (o *orders) refuse(kind string) {
 	})
 }
 
-// setting gives the nodes another setting.
-func (m *machine) setting(raw string) {
+// change changes the specification.
+func (m *machine) change(how func(*v1alpha1.QuorateClusterSpec)) {
 	m.t.Helper()
 	var q v1alpha1.QuorateCluster
 	m.must(m.kube.Get(m.t.Context(), m.name, &q))
-	q.Spec.Config = &apiextensionsv1.JSON{Raw: []byte(raw)}
+	how(&q.Spec)
 	m.must(m.kube.Update(m.t.Context(), &q))
+}
+
+// setting gives the nodes another setting.
+func (m *machine) setting(raw string) {
+	m.t.Helper()
+	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Config = &apiextensionsv1.JSON{Raw: []byte(raw)} })
 }
 
 // revision returns that of a node's pod.
@@ -191,5 +198,51 @@ func TestHangingWebhook(t *testing.T) {
 		if !o.get("orders", &corev1.ServiceAccount{}) || o.get("orders", &appsv1.StatefulSet{}) {
 			t.Error("the rest was not made, or pods that could not find one another")
 		}
+	})
+}
+
+// A volume that Kubernetes does not let grow is said in its words, and holds up neither new settings nor anything else. It grows
+// once it may.
+func TestRefusedGrowth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node")
+	}
+	full := true
+	c := interceptor.NewClient(inMemory(t), interceptor.Funcs{
+		Get: func(ctx context.Context, c kube.WithWatch, name kube.ObjectKey, into kube.Object, options ...kube.GetOption) error {
+			if _, is := into.(*storagev1.StorageClass); is { // as for an operator of one namespace
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "storageclasses"}, name.Name, errors.New("no right"))
+			}
+			return c.Get(ctx, name, into, options...)
+		},
+		Patch: func(ctx context.Context, c kube.WithWatch, o kube.Object, patch kube.Patch, options ...kube.PatchOption) error {
+			if _, is := o.(*corev1.PersistentVolumeClaim); is && full {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, o.GetName(), errors.New("exceeded quota: disks"))
+			}
+			return c.Patch(ctx, o, patch, options...)
+		},
+	})
+	m, turn := begin(t, c, 1, nil)
+	m.until(turn, "the node serves", ready)
+	before := m.revision(0)
+	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Storage.Size = "2Gi" })
+	m.setting(`{"log":{"level":"debug"}}`)
+	m.until(turn, "the node has the new setting, and the refusal is said", func(q *v1alpha1.QuorateCluster) error {
+		why := blocked(q, v1alpha1.ConditionStorageBlocked)
+		if now := m.revision(0); now == before || now == "" || !strings.Contains(why, "exceeded quota: disks") {
+			return fmt.Errorf("the pod is of revision %q, StorageBlocked is %q", now, why)
+		}
+		return ready(q)
+	})
+	full = false
+	m.until(turn, "the volume grows", func(q *v1alpha1.QuorateCluster) error {
+		var claim corev1.PersistentVolumeClaim
+		name := m.name
+		name.Name = "data-node-0"
+		m.must(c.Get(t.Context(), name, &claim))
+		if size := claim.Spec.Resources.Requests.Storage().String(); size != "2Gi" || blocked(q, v1alpha1.ConditionStorageBlocked) != "" {
+			return fmt.Errorf("the claim is of %s", size)
+		}
+		return ready(q)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -86,10 +85,7 @@ func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client
 // scale asks for a number of nodes.
 func (m *machine) scale(n int32) {
 	m.t.Helper()
-	var q v1alpha1.QuorateCluster
-	m.must(m.kube.Get(m.t.Context(), m.name, &q))
-	q.Spec.Replicas = n
-	m.must(m.kube.Update(m.t.Context(), &q))
+	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Replicas = n })
 }
 
 // movedOff makes sure that each queue has three members, and none on a node.
@@ -194,10 +190,7 @@ func TestRoll(t *testing.T) {
 	ctx := t.Context()
 	confirmed, stop := publish(t, cl)
 	defer stop()
-	var q v1alpha1.QuorateCluster
-	m.must(m.kube.Get(ctx, m.name, &q))
-	q.Spec.Config = &apiextensionsv1.JSON{Raw: []byte(`{"log":{"level":"debug"}}`)}
-	m.must(m.kube.Update(ctx, &q))
+	m.setting(`{"log":{"level":"debug"}}`)
 	taken := 0
 	m.until(func(ctx context.Context) {
 		before := 0

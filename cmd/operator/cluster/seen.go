@@ -69,6 +69,8 @@ type Claim struct {
 	SizeBytes int64
 	// Growable: its class allows it to grow.
 	Growable bool
+	// Refused has Kubernetes' words when it did not let the claim grow in this turn; "": it has not been tried, or grew.
+	Refused string
 	// Leaving: the operator has begun to remove its node. The mark is on the claim, because pods come and go.
 	Leaving bool
 	// GivenUp: its node was removed by the operator, and the broker never takes it back.

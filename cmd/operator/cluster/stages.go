@@ -88,12 +88,16 @@ func (p *planner) leftovers() (Step, bool) {
 	return Step{}, false
 }
 
-// grow makes volumes larger, and then the StatefulSet's template of them, which only a new StatefulSet can have.
+// grow makes volumes larger, and then the StatefulSet's template of them, which only a new StatefulSet can have. What
+// cannot grow holds nothing else up.
 func (p *planner) grow() (Step, bool) {
-	var stuck []string
+	var stuck, tried []string
+	why := ""
 	for _, i := range slices.Sorted(maps.Keys(p.Claims)) {
 		switch c := p.Claims[i]; {
 		case i >= p.Set.Replicas || c.Going || c.SizeBytes >= p.SizeBytes:
+		case c.Refused != "":
+			tried, why = append(tried, fmt.Sprint(i)), c.Refused
 		case c.Growable:
 			return Step{Do: GrowClaim, Node: i, Why: fmt.Sprintf("asking for a larger volume of node %d", i)}, true
 		default:
@@ -103,6 +107,10 @@ func (p *planner) grow() (Step, bool) {
 	if len(stuck) > 0 {
 		p.block(v1alpha1.ConditionStorageBlocked, "NotExpandable", "the storage class does not let the volumes of nodes "+strings.Join(stuck, ", ")+
 			" grow: replace the nodes one by one with larger volumes, see docs/kubernetes-operator.md, or set spec.storage.size in a new cluster")
+	}
+	if len(tried) > 0 {
+		p.block(v1alpha1.ConditionStorageBlocked, "Refused", "Kubernetes does not let the volumes of nodes "+strings.Join(tried, ", ")+
+			" grow, and is asked again: "+why)
 	}
 	if p.Set.SizeBytes < p.SizeBytes && p.Set.Template == p.Template && p.Lacks == "" && !p.leaving() && p.whole() { // the new one has the wanted template
 		return Step{Do: OrphanSet, Why: "making the StatefulSet anew, with larger volumes and the same pods"}, true

@@ -28,7 +28,8 @@ type world struct {
 	removal   int            // node that is being removed; -1: none
 	members   map[int]bool   // nodes that hold members of queues
 	founded   bool
-	behind    int // node that the view which is asked takes for refused although it runs; -1: none
+	quota     bool // no claim may grow
+	behind    int  // node that the view which is asked takes for refused although it runs; -1: none
 	log       []string
 }
 
@@ -123,6 +124,12 @@ func (w *world) turn() Step {
 	s := w.look()
 	for range 100 {
 		step, _ := Plan(s)
+		if step.Do == GrowClaim && w.quota {
+			c := s.Claims[step.Node]
+			c.Refused = "exceeded quota"
+			s.Claims[step.Node] = c
+			continue
+		}
 		if step.Do != Ask {
 			if w.rand.IntN(8) > 0 {
 				w.do(step)
@@ -361,7 +368,7 @@ func (w *world) trouble() {
 func (w *world) surprise() {
 	s, i := &w.seen, w.rand.IntN(5)
 	p, is := s.Pods[i]
-	switch w.rand.IntN(6) {
+	switch w.rand.IntN(7) {
 	case 0: // the StatefulSet is scaled by hand
 		if s.Set != nil {
 			s.Set.Replicas, s.Set.Settled = 1+w.rand.IntN(5), false
@@ -394,6 +401,8 @@ func (w *world) surprise() {
 		} else {
 			s.Lacks = ""
 		}
+	case 6:
+		w.quota = !w.quota
 	}
 }
 
@@ -469,7 +478,7 @@ func TestRandomWalk(t *testing.T) {
 			if w.seen.Template == "bad" {
 				w.seen.Template = "t9"
 			}
-			w.seen.Paused, w.seen.Lacks = false, ""
+			w.seen.Paused, w.seen.Lacks, w.quota = false, "", false
 			w.behind = -1
 			var last Step
 			for range 400 {
