@@ -41,11 +41,11 @@ func (t *turn) draw(ctx context.Context) error {
 	if t.set, err = t.current(ctx); err != nil {
 		return err
 	}
-	replicas := t.q.Spec.Replicas
+	t.drawn = t.q.Spec.Replicas
 	if t.set != nil {
-		replicas = max(replicas, *t.set.Spec.Replicas)
+		t.drawn = max(t.drawn, *t.set.Spec.Replicas)
 	}
-	t.objects, err = t.Chart.Render(t.q, replicas, t.Namespace)
+	t.objects, err = t.Chart.Render(t.q, t.drawn, t.Namespace)
 	if err == nil || t.set == nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (t *turn) draw(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes everything but the StatefulSet: what other objects need is there before them, and none of it disturbs
-// a node that runs. What is refused is noted, and the rest goes on.
+// prepare makes everything but the StatefulSet, and deletes what is switched off: what other objects need is there before
+// them, and none of it disturbs a node that runs. What is refused is noted, and the rest goes on.
 func (t *turn) prepare(ctx context.Context) error {
 	if controllerutil.AddFinalizer(t.q, finalizer) {
 		if err := t.Client.Update(ctx, t.q); err != nil {
@@ -71,18 +71,8 @@ func (t *turn) prepare(ctx context.Context) error {
 		t.ensure(ctx, u.GetKind(), u)
 	}
 	t.backup(ctx)
+	t.unused(ctx)
 	return nil
-}
-
-// remove deletes an object that the cluster does not have any more, if it is the cluster's.
-func (t *turn) remove(ctx context.Context, o kube.Object) error {
-	if err := t.Client.Get(ctx, kube.ObjectKeyFromObject(o), o); err != nil {
-		return kube.IgnoreNotFound(err)
-	}
-	if !metav1.IsControlledBy(o, t.q) {
-		return nil
-	}
-	return kube.IgnoreNotFound(t.Client.Delete(ctx, o))
 }
 
 // secrets makes the key of gossip and the operator's login, unless they are there. They have no owner: they stay when the

@@ -142,6 +142,7 @@ type turn struct {
 
 	q       *v1alpha1.QuorateCluster
 	objects *chart.Objects
+	drawn   int32               // for how many nodes objects has what each needs
 	set     *appsv1.StatefulSet // as it is; nil: none
 	seen    *Seen
 	broker  *asked
