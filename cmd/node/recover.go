@@ -18,6 +18,9 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+// printed is the name of a report that is printed: where no file can be written, such as in a container.
+const printed = "-"
+
 // recoverFlags are the flags of quorate recover.
 type recoverFlags struct {
 	file       string
@@ -38,7 +41,8 @@ func newRecover() *cobra.Command {
 
 Run it on each node that is left, while it is stopped. Without --accept-loss it changes
 nothing and prints what would be lost. With several nodes left, run it on each with
---report FILE first, and give each the others' files as --survivor.`,
+--report FILE first, and give each the others' files as --survivor. With --report - and
+without --lost the report is all that is printed.`,
 		Example: "  quorate recover --config node.yaml --lost node-1 --lost node-2\n" +
 			"  quorate recover --config node.yaml --lost node-1 --lost node-2 --accept-loss node-1,node-2",
 		Args: cobra.NoArgs,
@@ -47,7 +51,7 @@ nothing and prints what would be lost. With several nodes left, run it on each w
 	cmd.Flags().StringVarP(&f.file, "config", "c", "", "YAML file of the node")
 	cmd.Flags().StringSliceVar(&f.lost, "lost", nil, "id of a node that will never come back; repeatable")
 	cmd.Flags().StringSliceVar(&f.survivors, "survivor", nil, "report of another remaining node; repeatable")
-	cmd.Flags().StringVar(&f.report, "report", "", "write this node's report to a file")
+	cmd.Flags().StringVar(&f.report, "report", "", "write this node's report to a file; -: print it")
 	cmd.Flags().StringVar(&f.acceptLoss, "accept-loss", "", "the ids of all lost nodes again, separated by commas: carry the plan out")
 	return cmd
 }
@@ -82,10 +86,12 @@ func (f *recoverFlags) run(out io.Writer) error {
 func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 	if f.report != "" {
 		text, err := json.MarshalIndent(r.Report, "", "  ")
-		if err != nil {
-			return err
+		if err == nil && f.report == printed {
+			_, err = fmt.Fprintf(out, "%s\n", text)
+		} else if err == nil {
+			err = os.WriteFile(f.report, append(text, '\n'), 0o600)
 		}
-		if err := os.WriteFile(f.report, append(text, '\n'), 0o600); err != nil {
+		if err != nil || len(f.lost) == 0 && f.report == printed {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cluster/recovery"
 )
 
 // Two of three real processes lose their directories: the third is recovered, after it has
@@ -60,6 +62,14 @@ func TestRecover(t *testing.T) {
 	if text, err := os.ReadFile(report); err != nil || !bytes.Contains(text, []byte(left.ID)) {
 		t.Errorf("report %s, %v", text, err)
 	}
+	onlyReport, err := exec.CommandContext(ctx, binary, "recover", "--config", filepath.Join(left.Dir, "node.yaml"), "--report", "-").Output()
+	var printed recovery.Report
+	if err == nil {
+		err = json.Unmarshal(onlyReport, &printed)
+	}
+	if err != nil || string(printed.Node) != left.ID {
+		t.Errorf("the report that is printed is %s, %v", onlyReport, err)
+	}
 	for want, more := range map[string][]string{
 		"must name the same nodes":           {"--accept-loss", names[0]},
 		"is not a report of quorate recover": {"--survivor", filepath.Join(left.Dir, "node.yaml")},
@@ -96,6 +106,14 @@ func TestRecover(t *testing.T) {
 	st, err := cl.ClusterStatus(ctx)
 	if err != nil || len(st.Nodes) != 1 {
 		t.Errorf("nodes %v, %v", st.Nodes, err)
+	}
+	for _, n := range lost { // with an empty directory they come back, by their names, as new nodes
+		if err := n.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.WaitReady(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

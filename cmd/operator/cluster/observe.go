@@ -45,7 +45,8 @@ func (t *turn) observe(ctx context.Context) error {
 	t.seen = &Seen{
 		Wanted: int(t.q.Spec.Replicas), Template: t.objects.Set.Annotations[chart.AnnotationTemplate], SizeBytes: size.Value(),
 		KeepVolumes: t.q.Spec.Storage.WhenScaled != v1alpha1.VolumeDeletionDelete, ReplaceByHand: t.q.Spec.LostVolumes == v1alpha1.Manual,
-		Paused: t.q.Spec.Upgrade.Paused, AllowPauses: t.q.Spec.Upgrade.AllowPauses, Answers: map[Question]Answer{},
+		Paused: t.q.Spec.Upgrade.Paused, AllowPauses: t.q.Spec.Upgrade.AllowPauses, HandsOff: handsOff(t.q),
+		Answers: map[Question]Answer{},
 	}
 	if t.set != nil {
 		own := resource.MustParse(sizeOf(t.set))

@@ -74,7 +74,7 @@ type Block struct {
 func Plan(s *Seen) (Step, []Block) {
 	p := planner{Seen: s}
 	for _, stage := range []func() (Step, bool){
-		p.create, p.settle, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
+		p.handsOff, p.create, p.settle, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
 	} {
 		if step, is := stage(); is {
 			return step, p.blocks
@@ -103,6 +103,17 @@ func (p *planner) ask(about Topic, node int) (answer Answer, step Step, known bo
 
 func wait(format string, args ...any) (Step, bool) {
 	return Step{Do: Wait, Why: fmt.Sprintf(format, args...)}, true
+}
+
+// handsOff leaves everything to the person who has asked for that: what nobody could know, such as that volumes which are
+// there will never be whole again, is not to be worked against.
+func (p *planner) handsOff() (Step, bool) {
+	if p.HandsOff == "" {
+		return Step{}, false
+	}
+	p.block(v1alpha1.ConditionHandsOff, "Asked", "the annotation "+v1alpha1.AnnotationHandsOff+
+		" keeps the operator from changing anything, take it away when it may go on: "+p.HandsOff)
+	return wait("hands off: %s", p.HandsOff)
 }
 
 // create makes the StatefulSet. If there are pods or claims, it takes up all of them, because a majority of them

@@ -123,6 +123,11 @@ func TestPlan(t *testing.T) {
 			s.SizeBytes = 20
 			s.Claims = map[int]Claim{0: {SizeBytes: 20}, 1: {SizeBytes: 20}, 2: {SizeBytes: 20}}
 		}, OrphanSet, 0, 0, ""},
+		"hands off: nothing serves": {3, func(s *Seen) {
+			s.Set.Replicas, s.Broker, s.Pods, s.HandsOff = 0, nil, nil, "recovery"
+		}, Wait, 0, 0, v1alpha1.ConditionHandsOff + "/Asked"},
+		"hands off: no StatefulSet": {3, func(s *Seen) { s.Set, s.HandsOff = nil, "recovery" }, Wait, 0, 0, v1alpha1.ConditionHandsOff + "/Asked"},
+		"hands off: a new template": {3, func(s *Seen) { s.Template, s.HandsOff = "u", "recovery" }, Wait, 0, 0, v1alpha1.ConditionHandsOff + "/Asked"},
 		"larger: refused": {3, func(s *Seen) {
 			s.SizeBytes, s.Set.SizeBytes, s.Claims[1] = 20, 20, Claim{SizeBytes: 10, Growable: true, Refused: "exceeded quota"}
 			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}

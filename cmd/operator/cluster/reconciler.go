@@ -155,13 +155,27 @@ type turn struct {
 	operation *v1alpha1.OperationStatus
 }
 
-// gather makes what the nodes need, and looks at the cluster.
+// handsOff is why a person has asked the operator to change nothing of a cluster; "": nobody has.
+func handsOff(q *v1alpha1.QuorateCluster) string {
+	switch why, is := q.Annotations[v1alpha1.AnnotationHandsOff]; {
+	case !is || why == "false":
+		return ""
+	case why == "":
+		return "no reason is given"
+	default:
+		return why
+	}
+}
+
+// gather makes what the nodes need, unless it is to change nothing, and looks at the cluster.
 func (t *turn) gather(ctx context.Context) error {
 	if err := t.draw(ctx); err != nil {
 		return err
 	}
-	if err := t.prepare(ctx); err != nil {
-		return err
+	if handsOff(t.q) == "" {
+		if err := t.prepare(ctx); err != nil {
+			return err
+		}
 	}
 	if err := t.observe(ctx); err != nil {
 		t.seen = nil // a part of it is nothing to report

@@ -21,7 +21,7 @@ import (
 var blocking = [...]string{ //nolint:gochecknoglobals // a constant in all but name
 	v1alpha1.ConditionUpgradeBlocked, v1alpha1.ConditionScaleDownBlocked, v1alpha1.ConditionScaleUpBlocked, v1alpha1.ConditionReplaceBlocked,
 	v1alpha1.ConditionStorageBlocked, v1alpha1.ConditionVolumesLeft, v1alpha1.ConditionUnreachable, v1alpha1.ConditionReplicasEven,
-	v1alpha1.ConditionUpgradeUnfinalized, v1alpha1.ConditionObjectsBlocked,
+	v1alpha1.ConditionUpgradeUnfinalized, v1alpha1.ConditionObjectsBlocked, v1alpha1.ConditionHandsOff,
 }
 
 // report writes the status, if it has changed.

@@ -19,6 +19,8 @@ type Seen struct {
 	// AllowPauses: queues whose only member is on a node may stand still while it restarts.
 	AllowPauses bool
 
+	// HandsOff is why a person has asked the operator to change nothing; "": nobody has.
+	HandsOff string
 	// Lacks is what a new pod could not start without, and could not be made; "": nothing.
 	Lacks string
 

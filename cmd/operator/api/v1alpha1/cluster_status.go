@@ -28,7 +28,13 @@ const (
 	ConditionBackupFailing = "BackupFailing"
 	// ConditionUnreachable: the operator cannot ask the broker.
 	ConditionUnreachable = "Unreachable"
+	// ConditionHandsOff: a person has asked the operator to leave the cluster alone.
+	ConditionHandsOff = "HandsOff"
 )
+
+// AnnotationHandsOff is on a QuorateCluster that the operator shall only look at: it neither makes, changes nor deletes anything of
+// it until the annotation is taken away, or is "false". The value is the reason, for people.
+const AnnotationHandsOff = Prefix + "hands-off"
 
 // NodeStatus is what was last seen of a node.
 type NodeStatus struct {
