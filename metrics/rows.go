@@ -381,7 +381,7 @@ func linkRows() []row[*Links] {
 			func(l *Links) float64 { return float64(l.Up) },
 		},
 		{
-			"quorate_links_down", "", "Nodes to which this node has no link.", gauge, nil, false,
+			"quorate_links_down", "", "Other nodes of the cluster to which this node has no link.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Down) },
 		},
 		{

@@ -2,6 +2,7 @@ package runbooks
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/transcript"
 )
 
 // scene is the situation of a page.
@@ -34,7 +36,7 @@ func scenes() map[string]scene {
 		"stuck-queue":          {prepare: holdMessages, after: complete},
 		"waiting-dead-letters": {arguments: deadLettered, prepare: discard, after: func(w *world) { w.holds("failed", client.Config{}) }},
 		"maintenance":          {prepare: func(*world) {}, after: complete},
-		"remove-node":          {prepare: func(*world) {}, after: complete},
+		"remove-node":          {prepare: func(*world) {}, after: func(w *world) { complete(w); w.misses(0) }},
 	}
 }
 
@@ -119,6 +121,14 @@ func smallDisk(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	mount(t, at)
+}
+
+// misses waits until no node that runs misses more than so many others: alerts go by that.
+func (w *world) misses(want int) {
+	w.Helper()
+	for _, node := range []string{"n1", "n2"} {
+		w.do(transcript.Command{Where: node, Line: "curl -s http://localhost:7073/metrics", Want: []string{fmt.Sprintf("quorate_links_down %d", want)}})
+	}
 }
 
 func (w *world) must(err error) {

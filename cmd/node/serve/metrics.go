@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
@@ -141,22 +142,30 @@ func (n *node) warning() string {
 	return n.part.Warning()
 }
 
-// linkFigures sums the figures of all links. The first connect of a link is no reconnect.
+// linkFigures are the figures of all links.
 func (n *node) linkFigures() metrics.Links {
-	s := n.part.TransportStats()
-	links := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}
+	return sumLinks(n.part.TransportStats(), n.part.View().Nodes(), id.NodeID(n.cfg.NodeID))
+}
+
+// sumLinks sums the figures of all links. The first connect of a link is no reconnect. Down are the other nodes of the cluster
+// without a link: one that it has forgotten is missed by nobody, though the transport would still connect to it.
+func sumLinks(s transport.Stats, registered iter.Seq[*catalog.Node], own id.NodeID) metrics.Links {
+	links, up := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}, map[id.NodeID]bool{}
 	for _, p := range s.Peers {
-		if p.Up {
+		if up[p.Node] = p.Up; p.Up {
 			links.Up++
 			if p.Through != "" {
 				links.Around++
 			}
-		} else {
-			links.Down++
 		}
 		links.QueueBytes += p.RaftQueueBytes + p.QueueBytes
 		links.Reconnects += max(p.Connects, 1) - 1
 		links.Failures += p.Failures
+	}
+	for r := range registered {
+		if r.ID != own && !up[r.ID] {
+			links.Down++
+		}
 	}
 	return links
 }
