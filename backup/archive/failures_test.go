@@ -218,6 +218,40 @@ func TestTarIsThere(t *testing.T) {
 	}
 }
 
+// TestStaleTar: a new backup removes what programs that were killed have left beside it, once nothing was written to it for a
+// day, and nothing of others.
+func TestStaleTar(t *testing.T) {
+	dir, long := t.TempDir(), time.Now().Add(-StaleAfter-time.Minute)
+	at := func(name string) Location { return Location{Name: filepath.Join(dir, name)} }
+	one(t, at("complete.tar"), nil, "", time.Now())
+	half(t, at("stale.tar"))
+	half(t, at("fresh.tar"))
+	stale, err := filepath.Glob(at("stale.*").Name)
+	if err != nil || len(stale) != 1 {
+		t.Fatal(stale, err)
+	}
+	err = errors.Join(os.WriteFile(at("other.1.tar.tmp").Name, []byte(strings.Repeat("text", 1000)), 0o600), os.Mkdir(at("directory.tar.tmp").Name, 0o700))
+	for _, old := range []string{stale[0], at("other.1.tar.tmp").Name, at("complete.tar").Name, at("directory.tar.tmp").Name} {
+		err = errors.Join(err, os.Chtimes(old, long, long))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	one(t, at("next.tar"), nil, "", time.Now())
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range left {
+		name, _, _ := strings.Cut(e.Name(), ".")
+		names = append(names, name)
+	}
+	if want := []string{"complete", "directory", "fresh", "next", "other"}; !slices.Equal(names, want) {
+		t.Errorf("%q are left, want %q", names, want)
+	}
+}
+
 // TestTarIsFull: a tar file whose manifest cannot be written gets no name.
 func TestTarIsFull(t *testing.T) {
 	l := Location{Name: filepath.Join(t.TempDir(), "b.tar")}

@@ -46,11 +46,32 @@ func createTar(ctx context.Context, path string) (*tarFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), directoryMode); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
+	removeStale(ctx, filepath.Dir(path), time.Now())
 	f, err := os.CreateTemp(filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), tarSuffix)+".*"+tarSuffix+temporarySuffix) // of fileMode
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	return &tarFile{path: path, temporary: f.Name(), file: f, w: tar.NewWriter(f)}, nil
+}
+
+// removeStale removes from a directory the files of backups that were never completed, and to which nothing was written for
+// StaleAfter: programs that were killed have left them, and where nobody calls Prune they would fill it. What cannot be
+// removed stays: the new backup is worth more.
+func removeStale(ctx context.Context, dir string, now time.Time) {
+	names, err := Location{Name: dir}.entries()
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		at := Location{Name: name}
+		if !at.isTemporary() {
+			continue
+		}
+		f := &Found{Location: at}
+		if f, err = f.temporary(); err == nil && f != nil && now.Sub(f.Changed) > StaleAfter {
+			_ = at.Remove(ctx)
+		}
+	}
 }
 
 // refuseOtherTar makes sure that a file is not replaced, unless it is an incomplete backup.
