@@ -68,7 +68,14 @@ grep -q "changed here" "$work/root/etc/quorate/node.yaml" || fail "the upgrade h
 
 kill -TERM "$node"
 wait "$node" || { cat "$work/node.log"; fail "the node did not stop as it should"; }
+# What systemd would be asked to do: an upgrade disables nothing, a removal the service and the timer of backups.
+mkdir -p "$work/root/run/systemd/system"
+printf '#!/bin/sh\necho "$@" >>/run/asked\n' >"$work/root/usr/local/bin/systemctl"
+chmod 755 "$work/root/usr/local/bin/systemctl"
+inside dpkg -i --force-confold /quorate.deb
+grep -q disable "$work/root/run/asked" && fail "an upgrade asks systemd to $(grep disable "$work/root/run/asked")"
 inside dpkg -r quorate
+grep -q "^disable --now .*quorate-backup.timer" "$work/root/run/asked" || fail "the removal leaves the timer: $(cat "$work/root/run/asked")"
 inside test ! -e /usr/bin/quorate || fail "the program stays after the removal"
 has /etc/quorate/node.yaml
 inside dpkg -P quorate
