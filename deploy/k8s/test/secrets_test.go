@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -27,7 +28,11 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	if len(password) < 24 || url.UserPassword("u", password).String() != "u:"+password {
 		t.Errorf("%q is short, or has to be escaped in a URI", password)
 	}
-	again := upgrade(t, first)
+	rendered, err := upgrade(t, first, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := decode(t, "upgrade", rendered)
 	for name, secret := range first.secrets {
 		for field, value := range secret.Data {
 			if got := again.secrets[name].Data[field]; string(got) != string(value) {
@@ -44,7 +49,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 }
 
 // upgrade renders the chart where the secrets are there already.
-func upgrade(t *testing.T, there *objects) *objects {
+func upgrade(t *testing.T, there *objects, values chartutil.Values) (texts []string, err error) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -61,19 +66,45 @@ func upgrade(t *testing.T, there *objects) *objects {
 		t.Fatal(err)
 	}
 	options := chartutil.ReleaseOptions{Name: "quorate", Namespace: "quorate", IsUpgrade: true, Revision: 2}
-	all, err := chartutil.ToRenderValues(chart, nil, options, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(chart, values, options, chartutil.DefaultCapabilities)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files, err := engine.RenderWithClientProvider(chart, all, cluster{fake.NewSimpleDynamicClient(scheme, secrets...)})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	var texts []string
 	for _, text := range files {
 		texts = append(texts, documents(text)...)
 	}
-	return decode(t, "upgrade", texts)
+	return texts, nil
+}
+
+// A value that a named secret would make ineffective is refused, and so is another key than the nodes have.
+func TestIneffectiveValues(t *testing.T) {
+	for part, value := range map[string]any{
+		"gossip key": base64.StdEncoding.EncodeToString(make([]byte, 32)), "defaultUser password": "secret", "definitions document": map[string]any{"users": []any{}},
+	} {
+		table, name, _ := strings.Cut(part, " ")
+		own := map[string]any{"existingSecret": "mine", name: value}
+		_, err := renderChart("quorate", chartutil.Values{table: own})
+		if want := table + "." + name + " is set beside " + table + ".existingSecret"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", part, err, want)
+		}
+		delete(own, "existingSecret")
+		if _, err := renderChart("quorate", chartutil.Values{table: own}); err != nil {
+			t.Errorf("%s alone: %v", part, err)
+		}
+	}
+	first := buildChart(t, "quorate", nil)
+	same := chartutil.Values{"gossip": map[string]any{"key": string(first.secrets["quorate-gossip"].Data["gossip-key"])}}
+	if _, err := upgrade(t, first, same); err != nil {
+		t.Errorf("the key that is there: %v", err)
+	}
+	other := chartutil.Values{"gossip": map[string]any{"key": base64.StdEncoding.EncodeToString(make([]byte, 32))}}
+	if _, err := upgrade(t, first, other); err == nil || !strings.Contains(err.Error(), "gossip.key is another key") {
+		t.Errorf("another key: %v", err)
+	}
 }
 
 // cluster answers the chart's lookups.
