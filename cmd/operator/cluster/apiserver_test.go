@@ -296,7 +296,6 @@ func TestValidation(t *testing.T) {
 		t.Errorf("the defaults are %+v", q.Spec)
 	}
 	for name, change := range map[string]func(*v1alpha1.QuorateClusterSpec){
-		"smaller":     func(s *v1alpha1.QuorateClusterSpec) { s.Storage.Size = "9Gi" },
 		"other class": func(s *v1alpha1.QuorateClusterSpec) { s.Storage.StorageClassName = "fast" },
 		"tls":         func(s *v1alpha1.QuorateClusterSpec) { s.TLS = &v1alpha1.TLSSpec{} },
 		"gossip key":  func(s *v1alpha1.QuorateClusterSpec) { s.Secrets.Gossip = "other" },

@@ -128,6 +128,10 @@ func TestPlan(t *testing.T) {
 		}, Wait, 0, 0, v1alpha1.ConditionHandsOff + "/Asked"},
 		"hands off: no StatefulSet": {3, func(s *Seen) { s.Set, s.HandsOff = nil, "recovery" }, Wait, 0, 0, v1alpha1.ConditionHandsOff + "/Asked"},
 		"hands off: a new template": {3, func(s *Seen) { s.Template, s.HandsOff = "u", "recovery" }, Wait, 0, 0, v1alpha1.ConditionHandsOff + "/Asked"},
+		"a size that is taken back": {3, func(s *Seen) { s.Set.SizeBytes = 20 }, OrphanSet, 0, 0, ""},
+		"a size that is taken back, one has grown to it": {3, func(s *Seen) {
+			s.Set.SizeBytes, s.Claims[1] = 20, Claim{SizeBytes: 20}
+		}, Nothing, 0, 0, v1alpha1.ConditionStorageBlocked + "/CannotShrink"},
 		"larger: refused": {3, func(s *Seen) {
 			s.SizeBytes, s.Set.SizeBytes, s.Claims[1] = 20, 20, Claim{SizeBytes: 10, Growable: true, Refused: "exceeded quota"}
 			s.Claims[0], s.Claims[2] = Claim{SizeBytes: 20}, Claim{SizeBytes: 20}

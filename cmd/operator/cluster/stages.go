@@ -91,11 +91,13 @@ func (p *planner) leftovers() (Step, bool) {
 // grow makes volumes larger, and then the StatefulSet's template of them, which only a new StatefulSet can have. What
 // cannot grow holds nothing else up.
 func (p *planner) grow() (Step, bool) {
-	var stuck, tried []string
+	var stuck, tried, larger []string
 	why := ""
 	for _, i := range slices.Sorted(maps.Keys(p.Claims)) {
 		switch c := p.Claims[i]; {
-		case i >= p.Set.Replicas || c.Going || c.SizeBytes >= p.SizeBytes:
+		case i >= p.Set.Replicas || c.Going || c.SizeBytes == p.SizeBytes:
+		case c.SizeBytes > p.SizeBytes:
+			larger = append(larger, fmt.Sprint(i))
 		case c.Refused != "":
 			tried, why = append(tried, fmt.Sprint(i)), c.Refused
 		case c.Growable:
@@ -112,8 +114,13 @@ func (p *planner) grow() (Step, bool) {
 		p.block(v1alpha1.ConditionStorageBlocked, "Refused", "Kubernetes does not let the volumes of nodes "+strings.Join(tried, ", ")+
 			" grow, and is asked again: "+why)
 	}
-	if p.Set.SizeBytes < p.SizeBytes && p.Set.Template == p.Template && p.Lacks == "" && !p.leaving() && p.whole() { // the new one has the wanted template
-		return Step{Do: OrphanSet, Why: "making the StatefulSet anew, with larger volumes and the same pods"}, true
+	if len(larger) > 0 {
+		p.block(v1alpha1.ConditionStorageBlocked, "CannotShrink", "the volumes of nodes "+strings.Join(larger, ", ")+
+			" are larger than spec.storage.size, and Kubernetes does not shrink them: ask for the size that they have")
+	}
+	smaller := p.Set.SizeBytes > p.SizeBytes && len(larger) == 0                                                                  // a size that was taken back
+	if (p.Set.SizeBytes < p.SizeBytes || smaller) && p.Set.Template == p.Template && p.Lacks == "" && !p.leaving() && p.whole() { // the new one has the wanted template
+		return Step{Do: OrphanSet, Why: "making the StatefulSet anew, with volumes of another size and the same pods"}, true
 	}
 	return Step{}, false
 }

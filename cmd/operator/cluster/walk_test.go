@@ -341,7 +341,9 @@ func (w *world) trouble() {
 	case 3:
 		s.Template = "bad"
 	case 4:
-		s.SizeBytes += 10
+		if s.SizeBytes += 10; w.rand.IntN(3) == 0 {
+			s.SizeBytes = max(s.SizeBytes-20, 10)
+		}
 	case 5: // a pod dies
 		if i := w.rand.IntN(5); s.Pods[i].Ready {
 			p := s.Pods[i]
@@ -429,7 +431,7 @@ func (w *world) person() {
 	for _, i := range slices.Sorted(maps.Keys(w.known)) {
 		c, is := s.Claims[i]
 		other := is && w.known[i] != vacated && w.stores[i] != w.known[i] && w.used[w.stores[i]]
-		small := is && s.Set != nil && s.Set.SizeBytes == s.SizeBytes && c.SizeBytes < s.SizeBytes && !c.Growable && w.up() == len(w.known) && len(w.known) >= 3
+		small := is && s.Set != nil && s.Set.SizeBytes >= s.SizeBytes && c.SizeBytes < s.SizeBytes && !c.Growable && w.up() == len(w.known) && len(w.known) >= 3
 		if !other && !small {
 			continue
 		}
@@ -446,8 +448,11 @@ func (w *world) person() {
 
 // done reports what is missing.
 func (w *world) done() error {
-	s := &w.seen
-	if s.Set == nil || s.Set.Replicas != s.Wanted || len(s.Pods) != s.Wanted || len(w.known) != s.Wanted || s.Set.SizeBytes != s.SizeBytes {
+	s, size := &w.seen, w.seen.SizeBytes
+	for _, c := range s.Claims { // volumes do not shrink, and new ones are as large
+		size = max(size, c.SizeBytes)
+	}
+	if s.Set == nil || s.Set.Replicas != s.Wanted || len(s.Pods) != s.Wanted || len(w.known) != s.Wanted || s.Set.SizeBytes < s.SizeBytes || s.Set.SizeBytes > size {
 		return fmt.Errorf("set %+v, %d pods, nodes %v, wanted %d of %d", s.Set, len(s.Pods), w.known, s.Wanted, s.SizeBytes)
 	}
 	for _, i := range slices.Sorted(maps.Keys(s.Pods)) {

@@ -165,9 +165,9 @@ type ImageSpec struct {
 // StorageSpec describes the volume of each node.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",message="storageClassName is immutable: Kubernetes does not change the class of a claim"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.size) || (has(self.size) && quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0)",message="size can only grow: Kubernetes does not shrink volumes"
 type StorageSpec struct {
-	// Size of the volume, such as 100Gi. It can grow if the class allows it.
+	// Size of the volume, such as 100Gi. It can grow if the class allows it. A size that no volume has grown to
+	// yet can be taken back; Kubernetes does not shrink volumes.
 	//
 	// +optional
 	// +kubebuilder:default="10Gi"
