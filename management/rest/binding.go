@@ -90,10 +90,10 @@ func withProps(props string) func(x *broker.Binding) bool {
 	return func(x *broker.Binding) bool { return x.RoutingKey == key && hashOf(x) == hash }
 }
 
-// pathOf returns the path of a binding.
-func pathOf(x *broker.Binding) string {
-	return "/api/bindings/" + url.PathEscape(x.VHost) + "/e/" + url.PathEscape(x.Source) + "/" + kindOf(x)[:1] + "/" +
-		url.PathEscape(x.Destination) + "/" + url.PathEscape(propsOf(x))
+// placeOf returns where a binding is, relative to the path under which it is made. RabbitMQ's clients take what follows the
+// only slash for its properties.
+func placeOf(x *broker.Binding) string {
+	return url.PathEscape(x.Destination) + "/" + url.PathEscape(propsOf(x))
 }
 
 // kindOf returns the kind of a binding's destination.
@@ -191,7 +191,7 @@ func listBindingsBetween(c *call, x broker.Binding) (reply, error) {
 	return c.listBindingsWhere(c.ends(&x), between(&x))
 }
 
-// bind answers with the path of the binding.
+// bind answers with the place of the binding.
 func bind(c *call, x broker.Binding) (reply, error) {
 	body, err := c.object()
 	if err != nil {
@@ -207,7 +207,7 @@ func bind(c *call, x broker.Binding) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	c.w.Header().Set("Location", pathOf(&x))
+	c.w.Header().Set("Location", placeOf(&x))
 	return reply{code: http.StatusCreated, warnings: warnings}, nil
 }
 

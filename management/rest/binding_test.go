@@ -62,7 +62,7 @@ func bindingRows() []row {
 	}
 }
 
-// The Location of a new binding is its path, and arguments tell bindings with the same key apart.
+// The Location of a new binding is relative to its path, and arguments tell bindings with the same key apart.
 func TestBindingLocation(t *testing.T) {
 	a := start(t, 1)
 	a.run([]row{
@@ -75,7 +75,11 @@ func TestBindingLocation(t *testing.T) {
 		if code != http.StatusCreated {
 			t.Fatal(code, text)
 		}
-		paths[header.Get("Location")] = body
+		place := header.Get("Location")
+		if strings.Count(place, "/") != 1 || !strings.HasPrefix(place, "q%25/") {
+			t.Error(place)
+		}
+		paths["/api/bindings/%2F/e/h%2F/q/"+place] = body
 	}
 	if len(paths) != 4 {
 		t.Fatal(paths)

@@ -60,5 +60,33 @@ func (a *api) mux() http.Handler {
 	for _, r := range routes() {
 		mux.Handle(r.method+" "+muxPath(r.path), a.handler(&r))
 	}
-	return markSlashes(mux)
+	return markSlashes(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern == "" {
+			a.lost(mux, w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 }
+
+// lost answers a request for which there is no route, in the form of all errors. The mux knows whether another method has
+// one.
+func (a *api) lost(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	answer := &bare{ResponseWriter: w}
+	mux.ServeHTTP(answer, r)
+	kind, reason := "Object Not Found", "there is no path "+r.URL.Path+"; /openapi.json lists those that there are"
+	if answer.code == http.StatusMethodNotAllowed {
+		kind, reason = "method_not_allowed", "the path does not take "+r.Method+", but "+w.Header().Get("Allow")
+	}
+	a.write(w, answer.code, map[string]string{"error": kind, "reason": reason})
+}
+
+// bare keeps the code of an answer, lets its header through, and drops the rest.
+type bare struct {
+	http.ResponseWriter
+	code int
+}
+
+func (b *bare) WriteHeader(code int) { b.code = code }
+
+func (b *bare) Write(p []byte) (int, error) { return len(p), nil }

@@ -30,10 +30,14 @@ func muxPath(path string) string {
 	return path
 }
 
-// markSlashes marks the segments of a request's path that are an escaped slash, and gives it the path of the mux.
+// markSlashes marks the segments of a request's path that are an escaped slash, drops a slash at the end, which clients of
+// RabbitMQ put behind the names of lists, and gives it the path of the mux.
 func markSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, found := strings.Split(r.URL.EscapedPath(), "/"), false
+		if last := len(segments) - 1; last > 1 && segments[last] == "" {
+			segments, found = segments[:last], true
+		}
 		for i, s := range segments {
 			if strings.EqualFold(s, "%2F") {
 				segments[i], found = escapedMarked, true

@@ -29,7 +29,7 @@ func changesVHost(op audit.Operation) func(c *call) audit.Act {
 
 // ofVHost gives a vhost the names that RabbitMQ's HTTP API has, and in its metadata the settings that only this broker
 // has.
-func ofVHost(h *administration.VHostInfo) object {
+func (c *call) ofVHost(h *administration.VHostInfo) object {
 	tags := orEmpty(h.Tags)
 	meta := object{
 		"description": h.Description, "tags": tags, "default_queue_type": h.DefaultQueueType, "merge_policies": h.MergePolicies,
@@ -37,7 +37,7 @@ func ofVHost(h *administration.VHostInfo) object {
 	}
 	return object{
 		"name": h.Name, "description": h.Description, "tags": tags, "default_queue_type": h.DefaultQueueType,
-		"protected_from_deletion": h.Protected, "tracing": false, "metadata": meta, "queues": h.Queues,
+		"protected_from_deletion": h.Protected, "tracing": false, "cluster_state": object{c.api.Node: "running"}, "metadata": meta, "queues": h.Queues,
 	}
 }
 
@@ -75,13 +75,13 @@ func listVHosts(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	build, silent := ofVHost, []string(nil)
+	build, silent := c.ofVHost, []string(nil)
 	if !c.flag("disable_stats") {
 		newest, err := c.api.Stats.Queues(c.Context())
 		if err != nil {
 			return reply{}, err
 		}
-		build = func(h *administration.VHostInfo) object { return ofVHost(h).withFigures(newest.VHost(h.Name)) }
+		build = func(h *administration.VHostInfo) object { return c.ofVHost(h).withFigures(newest.VHost(h.Name)) }
 		silent = newest.Silent
 	}
 	return c.list(of(all, func(h *administration.VHostInfo) string { return h.Name }, build), silent)
@@ -130,7 +130,7 @@ func getVHost(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{body: ofVHost(&h).withFigures(newest.VHost(h.Name)), silent: newest.Silent}, nil
+	return reply{body: c.ofVHost(&h).withFigures(newest.VHost(h.Name)), silent: newest.Silent}, nil
 }
 
 // putVHost keeps settings that the body does not name.
