@@ -233,20 +233,37 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	defer h.release(q.uid, claim)
 	// Check again: what came before the member was made unreachable shows by now.
 	if !q.isAt(g) {
-		h.mu.Lock()
-		h.queues[q.uid] = q
-		delete(h.asleep, q.uid)
-		h.mu.Unlock()
+		h.stayAwake(q)
 		return false
 	}
-	if err := q.close(); err != nil {
-		h.cfg.Logger.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)
-	}
+	h.closeHidden(q)
 	h.remember(q.uid, a)
 	h.mu.Lock()
 	h.unnoted = true
 	h.mu.Unlock()
 	return true
+}
+
+// stayAwake makes a member reachable again that was to hibernate. If all members were closed meanwhile, because the disk
+// is full or the host stops, this one was not among them: it is closed too.
+func (h *Host) stayAwake(q *Member) {
+	h.mu.Lock()
+	delete(h.asleep, q.uid)
+	stays := !h.closed && !h.full
+	if stays {
+		h.queues[q.uid] = q
+	}
+	h.mu.Unlock()
+	if !stays {
+		h.closeHidden(q)
+	}
+}
+
+// closeHidden closes a member that nobody can reach any more.
+func (h *Host) closeHidden(q *Member) {
+	if err := q.close(); err != nil {
+		h.cfg.Logger.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)
+	}
 }
 
 // isAt reports whether the member's log is exactly as it should be, with everything committed. The
