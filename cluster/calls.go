@@ -163,6 +163,31 @@ func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeaders
 	return &nodev1.TransferLeadershipResponse{}, nil
 }
 
+// JoinBase reports how far a group is that this node leads, for a member of the caller's that is to begin with nothing.
+func (s calls) JoinBase(ctx context.Context, r *nodev1.JoinBaseRequest) (*nodev1.JoinBaseResponse, error) {
+	base := s.c.catalog.Raft().Base // the caller knows by LeaveCatalog that the group has been without it
+	if g := id.GroupID(r.GetGroup()); g != id.CatalogGroup {
+		q, from := s.c.host.Member(id.QueueUID(g)), id.NodeID("")
+		if q == nil {
+			s.c.host.Wake(id.QueueUID(g))
+			return nil, status.Error(codes.NotFound, s.c.host.NotHosted(id.QueueUID(g)).Error())
+		}
+		if p, ok := transport.CallerOf(ctx); ok {
+			from = p.Node
+		}
+		base = func(ctx context.Context) (raftfsm.Base, error) { return q.Group().BaseFor(ctx, from) }
+	}
+	b, err := base(ctx)
+	var not *raftfsm.NotLeaderError
+	switch {
+	case errors.As(err, &not):
+		return &nodev1.JoinBaseResponse{NotLeader: true, Leader: string(not.Leader)}, nil
+	case err != nil:
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &nodev1.JoinBaseResponse{Term: b.Term, Index: b.Index}, nil
+}
+
 // nodeNames is for frames, which have names as text.
 func nodeNames(ids []id.NodeID) []string {
 	names := make([]string, len(ids))

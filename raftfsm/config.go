@@ -55,6 +55,8 @@ type Config[R, E any] struct {
 	// Clock returns the time of the cluster, with which this member stamps commands while it leads;
 	// it proposes nothing before that time is reliable. nil: the wall clock. It must not block.
 	Clock func() clock.Moment
+	// Base is that of a member that began with nothing; see Group.Base. Zero: it has none.
+	Base Base
 
 	HeartbeatTimeout time.Duration // 0: 500 ms
 	ElectionTimeout  time.Duration // 0: 500 ms

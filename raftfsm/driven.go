@@ -90,8 +90,12 @@ func (g *Group[R, E]) Campaign(ctx context.Context) error {
 	return g.inject(ctx, &raft.TimeoutNowRequest{RPCHeader: g.header()})
 }
 
-// checkVotes refuses to stand for election without a vote: others would answer, and nobody could win.
+// checkVotes refuses to stand for election without a vote, for others would answer, and nobody could win, unless the
+// member is the one that leaves; and to a member that is behind.
 func (g *Group[R, E]) checkVotes() error {
+	if g.Behind() {
+		return errBehind
+	}
 	voters, err := g.Members()
 	if err != nil {
 		return err
@@ -100,6 +104,9 @@ func (g *Group[R, E]) checkVotes() error {
 		if v == g.c.Node {
 			return nil
 		}
+	}
+	if g.Leaving() {
+		return nil
 	}
 	return fmt.Errorf("it is none of the voters, which are %v", voters)
 }

@@ -28,12 +28,15 @@ import (
 //
 // It keeps raft from installing a snapshot that has nothing new for this member. Raft would go
 // back to its state, drop the entries behind it, and count them as stored all the same.
+//
+// It keeps from raft what it must not hear of elections; see Group.hear.
 type gate struct {
 	raft.Transport
 	disk      *durability
 	open      openGate
 	shut      func() bool
 	covers    func(*raft.InstallSnapshotRequest) bool // this member has all that the snapshot stands for
+	hear      func(command any) (any, error)          // what raft is to have of a call
 	stop      <-chan struct{}
 	rpcs      chan raft.RPC // to raft
 	snapshots atomic.Int32  // being sent
@@ -62,9 +65,10 @@ var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it h
 
 // newGate returns a gate to the transport t.
 func newGate(
-	t raft.Transport, d *durability, open openGate, shut func() bool, covers func(*raft.InstallSnapshotRequest) bool, stop <-chan struct{},
+	t raft.Transport, d *durability, open openGate, shut func() bool, covers func(*raft.InstallSnapshotRequest) bool,
+	hear func(command any) (any, error), stop <-chan struct{},
 ) *gate {
-	g := &gate{Transport: t, disk: d, open: open, shut: shut, covers: covers, stop: stop, rpcs: make(chan raft.RPC)}
+	g := &gate{Transport: t, disk: d, open: open, shut: shut, covers: covers, hear: hear, stop: stop, rpcs: make(chan raft.RPC)}
 	if r, can := t.(receiver); can {
 		r.Receive(g.hand)
 	}
@@ -97,7 +101,13 @@ func (t *gate) serve() {
 // before.
 func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
 	call, wait := rpc, false
-	switch c := rpc.Command.(type) {
+	command, err := t.hear(rpc.Command)
+	if err != nil {
+		give(rpc.RespChan, failed(err))
+		return true
+	}
+	call.Command = command
+	switch c := command.(type) {
 	case *raft.AppendEntriesRequest:
 		wait = len(c.Entries) > 0 && t.disk.later
 	case *raft.InstallSnapshotRequest:

@@ -42,6 +42,7 @@ type Group[R, E any] struct {
 	watch    watch
 	// configured is written by raft's goroutine that applies entries.
 	configured atomic.Pointer[configured]
+	base       atomic.Pointer[Base] // never nil; the zero value once the log has reached it
 	compact    compaction
 	pusher     pusher
 	disk       *durability
@@ -86,12 +87,16 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	g.proposer.limits = limits{c.MaxInFlight, c.MaxBatchCommands, int64(c.MaxBatchBytes)}
 	g.proposer.begin = func() { g.spawn(g.steps) }
 	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange
+	g.base.Store(&c.Base)
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err
 	}
 	snaps.early = c.open&openSnapshot != 0
 	if err := snaps.recover(); err != nil {
 		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
+	}
+	if err := c.raiseTerm(); err != nil {
+		return nil, fmt.Errorf("raftfsm: group %s: storing the term of its base: %w", c.Group, err)
 	}
 	r, err := g.startRaft()
 	if err != nil {
@@ -128,8 +133,9 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 		writes:  newStopwatch(g.c.StallTimeout, g.watch.announce),
 		running: func() bool { return g.raft.Load() != nil },
 		votes:   voters{configuration: g.configuration},
+		barred:  g.barred,
 	}
-	g.out = newGate(g.c.Transport, g.disk, g.c.open, func() bool { return g.Failed() != nil || g.Stalled() }, g.covers, g.stop)
+	g.out = newGate(g.c.Transport, g.disk, g.c.open, func() bool { return g.Failed() != nil || g.Stalled() }, g.covers, g.hear, g.stop)
 	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed

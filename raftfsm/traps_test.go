@@ -217,6 +217,54 @@ func TestTrapWritesOfVotes(t *testing.T) {
 	})
 }
 
+// A member with nothing gives its vote to anybody, also if it is no voter itself, and takes entries of any leader: an
+// election with a configuration from before it left counts them. Base keeps it from that.
+func TestTrapEmptyMemberVotesForAnybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := trapNodes(t, 1, longTimers)
+		defer stop(all...)
+		name := raft.ServerID("n9")
+		_, inner := raft.NewInmemTransport(raft.ServerAddress(name))
+		n := &trapNode{
+			id: name, machine: newPlain(), transport: &trapTransport{InmemTransport: inner}, logs: &trapLogs{InmemStore: raft.NewInmemStore()},
+			stable: &trapStable{InmemStore: raft.NewInmemStore()}, snapshots: raft.NewInmemSnapshotStore(),
+		}
+		c := n.config()
+		longTimers(0, n, c)
+		n.start(t, c)
+		defer stop(n)
+		var vote raft.RequestVoteResponse
+		req := &raft.RequestVoteRequest{RPCHeader: trapHeader("n1"), Term: 2, LastLogIndex: 1, LastLogTerm: 1}
+		if err := outsider(n).RequestVote(n.id, "n9", req, &vote); err != nil || !vote.Granted {
+			t.Errorf("raft has changed: %+v, %v", vote, err)
+		}
+	})
+}
+
+// A vote is refused to whoever is not in the voter's own newest configuration, however new the candidate's log is, unless the
+// call does not say who it is. Group.hear leaves that out where the log is newer.
+func TestTrapNoVoteForUnknownCandidate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := trapNodes(t, 3, longTimers)
+		defer stop(all...)
+		ask := func(header raft.RPCHeader, term uint64) bool {
+			t.Helper()
+			var vote raft.RequestVoteResponse
+			req := &raft.RequestVoteRequest{RPCHeader: header, Term: term, LastLogIndex: 99, LastLogTerm: 5, LeadershipTransfer: true}
+			if err := outsider(all...).RequestVote("n1", "n1", req, &vote); err != nil {
+				t.Fatal(err)
+			}
+			return vote.Granted
+		}
+		if ask(trapHeader("n9"), 6) || all[0].raft.CurrentTerm() >= 6 {
+			t.Errorf("raft has changed: it votes for who is unknown, in term %d", all[0].raft.CurrentTerm())
+		}
+		if !ask(raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, Addr: []byte("n9")}, 7) {
+			t.Error("raft has changed: it does not vote for who does not say its id")
+		}
+	})
+}
+
 // After an installed snapshot the whole of a monotonic log goes, from its first entry to
 // its last; of another log, what the snapshot covers but for the trailing entries.
 // wal.GroupLog and bolt say that they are monotonic and begin anew then.

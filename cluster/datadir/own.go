@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // Store returns what the directory knows of itself.
@@ -42,8 +43,8 @@ func (d *Dir) Deny() error {
 }
 
 // BeginCatalog notes from which index on the store's member of the catalog group may be
-// empty. It comes before the member takes part.
-func (d *Dir) BeginCatalog(index uint64) error {
-	d.store.Admitted, d.store.Began = true, index
+// empty, and its base. It comes before the member takes part.
+func (d *Dir) BeginCatalog(index uint64, base raftfsm.Base) error {
+	d.store.Admitted, d.store.Began, d.store.Base = true, index, base
 	return d.writeStore()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // Queue returns the directory of a queue's member, whether it is there or not.
@@ -70,12 +71,27 @@ func (d *Dir) Joined(q id.QueueUID) uint64 {
 	return n
 }
 
-// SetJoined notes the change that a member's directory is of, making it if need be.
-func (d *Dir) SetJoined(q id.QueueUID, change uint64) error {
+// JoinedBase returns the base with which the member began to join, the zero value if it did without, as with older
+// builds.
+func (d *Dir) JoinedBase(q id.QueueUID) (raftfsm.Base, error) {
+	r, err := sealed.Read(d.Queue(q), joinedFile)
+	if err != nil {
+		return raftfsm.Base{}, nil //nolint:nilerr // as with Joined
+	}
+	b, err := parseBase(r)
+	if err != nil {
+		return b, fmt.Errorf("cluster: file %q in %q: %w", joinedFile, d.Queue(q), err)
+	}
+	return b, nil
+}
+
+// SetJoined notes the change that a member's directory is of, and the base with which it joins,
+// making the directory if need be.
+func (d *Dir) SetJoined(q id.QueueUID, change uint64, base raftfsm.Base) error {
 	if err := d.MakeQueue(q); err != nil {
 		return err
 	}
-	return sealed.WriteTwice(d.Queue(q), joinedFile, sealed.Record{}.With(fieldChange, strconv.FormatUint(change, 10)))
+	return sealed.WriteTwice(d.Queue(q), joinedFile, addBase(sealed.Record{}.With(fieldChange, strconv.FormatUint(change, 10)), base))
 }
 
 // MakeQueue makes the directory of a queue that has files. Those in the shared log have

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // Store is what a data directory knows of itself (RE-9): docs/adr/0017-stores.md.
@@ -24,6 +25,8 @@ type Store struct {
 	// Began is the index of the catalog from which on the store's member of the catalog group
 	// may have begun with nothing. Whoever finds it empty at a start asks for a newer one.
 	Began uint64
+	// Base is that of the member of the catalog group that began so; the zero value if it had none, as with a founder's.
+	Base raftfsm.Base
 	// Denied reports that the node was refused with it before the cluster knew stores, so that an
 	// earlier registration of the node was not its own.
 	Denied bool
@@ -65,7 +68,7 @@ func epochAt(now time.Time) id.Epoch {
 func (s Store) addTo(r sealed.Record) sealed.Record {
 	r = r.With(fieldStore, string(s.Name)).With(fieldFirst, strconv.FormatUint(uint64(s.First), 10))
 	if s.Admitted {
-		r = r.With(fieldAdmitted, yes).With(fieldBegan, strconv.FormatUint(s.Began, 10))
+		r = addBase(r.With(fieldAdmitted, yes).With(fieldBegan, strconv.FormatUint(s.Began, 10)), s.Base)
 	}
 	if s.Denied {
 		r = r.With(fieldDenied, yes)
@@ -88,9 +91,11 @@ func parseStore(r sealed.Record) (Store, error) {
 	}
 	first, err := number(fieldFirst)
 	began, err2 := number(fieldBegan)
-	if err := errors.Join(err, err2); err != nil {
+	base, err3 := parseBase(r)
+	if err := errors.Join(err, err2, err3); err != nil {
 		return s, err
 	}
+	s.Base = base
 	s.First, s.Began = id.Epoch(first), began
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // RE-9: a directory from before stores had names gets one, durably, and is admitted if it has
@@ -24,12 +25,12 @@ func TestStoreOnDisk(t *testing.T) {
 	if err != nil || e != first.First {
 		t.Errorf("first epoch %d, %v; want %d", e, err, first.First)
 	}
-	if err := errors.Join(d.BeginCatalog(77), d.Deny(), d.Close()); err != nil {
+	if err := errors.Join(d.BeginCatalog(77, raftfsm.Base{Term: 5, Index: 80}), d.Deny(), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	harm(t, sealed.Path(path, nodeFile, 0), nil)
 	d = openTestDir(t, path)
-	want := Store{Name: first.Name, First: first.First, Admitted: true, Began: 77, Denied: true}
+	want := Store{Name: first.Name, First: first.First, Admitted: true, Began: 77, Base: raftfsm.Base{Term: 5, Index: 80}, Denied: true}
 	if d.store != want {
 		t.Errorf("store %+v, want %+v", d.store, want)
 	}

@@ -21,7 +21,7 @@ type core struct {
 	needs    map[id.GroupID]*member  // without a leader that is alive, as far as known here
 	starved  map[id.GroupID]*member  // led here, without a quorum within reach
 	unproven map[id.GroupID]*member  // led here, but nothing was committed in the term yet
-	outside  map[id.GroupID]*member  // this node is no voter, as far as the member knows
+	outside  map[id.GroupID]*member  // this node is no voter, as far as the member knows, or must not stand
 	pushes   map[id.GroupID]struct{} // led here: a follower may not know
 }
 
@@ -104,7 +104,7 @@ func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 		m.candidate = now
 	}
 	m.voters, m.others, m.state, m.leader, m.term, m.active = o.voters, o.nonvoters, o.state, o.leader, o.term, o.active
-	if m.self = m.votes(c.config.Node); m.self {
+	if m.stands = (m.votes(c.config.Node) || o.leaving) && !o.behind; m.stands {
 		delete(c.outside, g)
 	} else {
 		c.outside[g] = m
@@ -137,7 +137,7 @@ func (c *core) count(m *member, by int) {
 	change := (*digest).add
 	if by < 0 {
 		change = (*digest).remove
-	} else if m.believes = ""; m.self && m.leader != c.config.Node && !m.leads() {
+	} else if m.believes = ""; m.votes(c.config.Node) && m.leader != c.config.Node && !m.leads() {
 		m.believes = m.leader
 	}
 	if m.leads() {
@@ -154,7 +154,7 @@ func (c *core) count(m *member, by int) {
 
 // assess finds out whether the member is in need of a leader.
 func (c *core) assess(now time.Time, m *member) {
-	if !m.self || c.hasLiveLeader(m) {
+	if !m.stands || c.hasLiveLeader(m) {
 		delete(c.needs, m.group)
 		m.electionOver()
 		return

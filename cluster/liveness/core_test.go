@@ -589,3 +589,39 @@ func TestDenialIsTakenBack(t *testing.T) {
 		t.Error("in need although the leader leads")
 	}
 }
+
+// A member that leaves stands as long as that is not known to be committed, and has no vote of its own; one that is behind
+// does not stand.
+func TestWhoStands(t *testing.T) {
+	now := start()
+	k := newTestCore("d")
+	for _, n := range []id.NodeID{"a", "b", "c"} {
+		k.judge(now, n, false)
+	}
+	for i, row := range []struct {
+		name     string
+		o        observed
+		agree    []id.NodeID
+		needs    bool
+		campaign bool
+	}{
+		{"no voter", follower("", 2), nil, false, false},
+		{"leaves, one agrees", observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Follower, term: 2, leaving: true}, []id.NodeID{"a"}, true, false},
+		{"leaves, two agree", observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Follower, term: 2, leaving: true}, []id.NodeID{"a", "b"}, true, true},
+		{"votes, one agrees", observed{voters: []id.NodeID{"a", "b", "d"}, state: raft.Follower, term: 2}, []id.NodeID{"a"}, true, true},
+		{"is behind", observed{voters: []id.NodeID{"a", "b", "d"}, state: raft.Follower, term: 2, behind: true}, nil, false, false},
+	} {
+		g := id.GroupID(i + 1)
+		k.observe(now, g, row.o)
+		if needs := k.needs[g] != nil; needs != row.needs {
+			t.Errorf("%s: in need %v", row.name, needs)
+		}
+		answers := map[id.NodeID]Answer{}
+		for _, n := range row.agree {
+			answers[n] = Answer{Votes: true}
+		}
+		if campaign := k.conclude(now, Surveyed{g, 2, 9}, answers); campaign != row.campaign {
+			t.Errorf("%s: campaigns %v", row.name, campaign)
+		}
+	}
+}

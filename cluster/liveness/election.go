@@ -113,7 +113,10 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 		m.wait(now)
 		return false
 	}
-	agree, rank := 1, 0
+	agree, rank := 0, 0
+	if m.votes(c.config.Node) { // else it leaves, and has no vote of its own
+		agree = 1
+	}
 	soon := now.Add(c.config.TurnAfter/3 + c.jitter(m, c.config.TurnAfter/6))
 	for n, a := range answers {
 		switch {

@@ -29,7 +29,7 @@ func (c *core) explain(now time.Time, g id.GroupID) string {
 		return now.Sub(t).Round(time.Millisecond).String() + " ago"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v in term %d, leader %q (denied %v), voters %v (self %v)", m.state, m.term, m.leader, m.denied, m.voters, m.self)
+	fmt.Fprintf(&b, "%v in term %d, leader %q (denied %v), voters %v (stands %v)", m.state, m.term, m.leader, m.denied, m.voters, m.stands)
 	if c.needs[g] != nil {
 		fmt.Fprintf(&b, "; in need since %s, next attempt %s, busy %v, candidates waited for %d, surveys %d, lost elections %d, candidate since %s",
 			ago(m.since), ago(m.notBefore), m.busy, m.skipped, m.surveys, m.attempts, ago(m.candidate))

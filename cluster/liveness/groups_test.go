@@ -1,6 +1,8 @@
 package liveness
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +65,43 @@ func TestNodeCutOff(t *testing.T) {
 			ns.led(3, ns.all...)
 			equal(t, ns, 3)
 		})
+	}
+}
+
+// The leader is lost that has sent the configuration without a member to that member alone. All others refuse to be
+// elected without it, so it is elected, and leads until they have the configuration.
+func TestLeavingMemberElected(t *testing.T) {
+	t.Parallel()
+	ns := startSome(t, 4, true)
+	ns.open(1)
+	ns.led(1, ns.all...)
+	old := leader(firstGroup, ns.all...)
+	rest := ns.others(old)
+	leaves := rest[0]
+	rest = rest[1:]
+	at, err := old.group(firstGroup).Configuration()
+	if err != nil || !at.Committed() {
+		t.Fatal(at, err)
+	}
+	for _, n := range rest {
+		ns.relays[[2]id.NodeID{old.id, n.id}].hold(toward, true)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	removed := make(chan error, 1)
+	go func() { removed <- old.group(firstGroup).RemoveServer(ctx, leaves.id, at.Index) }()
+	until(t, "it knows that it leaves", func() bool {
+		voters, err := leaves.group(firstGroup).Members()
+		return err == nil && !slices.Contains(voters, leaves.id)
+	})
+	old.kill()
+	if err := <-removed; err == nil {
+		t.Fatal("the others have the configuration")
+	}
+	until(t, "another member leads", func() bool { return leader(firstGroup, rest...) != nil })
+	ns.propose(firstGroup, rest...)
+	if voters, err := leader(firstGroup, rest...).group(firstGroup).Members(); err != nil || slices.Contains(voters, leaves.id) {
+		t.Errorf("voters %q, %v", voters, err)
 	}
 }
 

@@ -337,8 +337,13 @@ type nodes struct {
 
 func startNodes(t testing.TB, relayed bool) *nodes {
 	t.Helper()
+	return startSome(t, 3, relayed)
+}
+
+func startSome(t testing.TB, count int, relayed bool) *nodes {
+	t.Helper()
 	ns := &nodes{t: t, relays: map[[2]id.NodeID]*relay{}}
-	for i := range 3 {
+	for i := range count {
 		ns.all = append(ns.all, startNode(t, id.NodeID(fmt.Sprintf("n%d", i+1)), 1, t.TempDir(), map[id.GroupID]*raft.InmemStore{}))
 	}
 	for _, a := range ns.all {

@@ -40,6 +40,12 @@ type Group interface {
 	Leading() bool // it leads and has committed in its term
 	Stalled() bool
 	Failed() error
+	// Behind reports that the member must not stand: it lacks a part of what its group had when it joined.
+	Behind() bool
+	// VotesFor reports whether the member would vote for one whose log ends so, if that is as new as its own.
+	VotesFor(lastTerm, lastIndex uint64) bool
+	// Leaving reports that the member is out of the newest configuration, but in the newest committed one.
+	Leaving() bool
 	Campaign(ctx context.Context) error
 	StepDown(ctx context.Context, term uint64) error
 	// Push lets a leader notify its followers that it leads, soon.
@@ -66,7 +72,7 @@ type Surveyed struct {
 
 // Answer is what a node knows of a group that it was asked for.
 type Answer struct {
-	Votes         bool // it has a member that would vote; the log is that member's
+	Votes         bool // it has a member that would vote for who asks; the log is that member's
 	LastTerm      uint64
 	LastIndex     uint64
 	Leads         bool // it leads the group

@@ -3,6 +3,7 @@ package liveness
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,8 @@ func (m *Manager) observe(now time.Time, g id.GroupID) {
 		m.core.forget(g) // it stopped
 		return
 	}
-	o.voters, o.nonvoters = voters, nonvoters
+	o.voters, o.nonvoters, o.behind = voters, nonvoters, member.Behind()
+	o.leaving = !slices.Contains(voters, m.config.Node) && member.Leaving()
 	m.disk(g, member.Stalled())
 	m.core.observe(now, g, o)
 }
@@ -164,7 +166,7 @@ func (m *Manager) Answer(groups []Surveyed) []Answer {
 		if a.Leads && s.LastIndex > 0 { // without a log it asks for the answer alone
 			members[i].Push()
 		}
-		if a.Votes {
+		if a.Votes = a.Votes && members[i].VotesFor(s.LastTerm, s.LastIndex); a.Votes {
 			var err error
 			a.LastTerm, a.LastIndex, err = members[i].Position()
 			a.Votes = err == nil

@@ -14,7 +14,7 @@ type member struct {
 	group    id.GroupID
 	voters   []id.NodeID
 	others   []id.NodeID // receive the log without a vote
-	self     bool        // this node is one of the voters
+	stands   bool        // this node is one of the voters, or leaves, and may stand
 	state    raft.RaftState
 	leader   id.NodeID
 	term     uint64
@@ -63,5 +63,7 @@ type observed struct {
 	leader    id.NodeID
 	term      uint64
 	proven    bool // it leads, and has committed in its term
+	leaving   bool // it is out of the voters, but that is not known to be committed
+	behind    bool // it must not stand
 	active    bool
 }

@@ -117,7 +117,7 @@ func (c *core) mismatched(now time.Time) []id.NodeID {
 func (c *core) ledBy(n id.NodeID) []belief {
 	var all []belief
 	for _, m := range c.groups {
-		if m.believes == n || !m.self && m.leader == n && !m.denied {
+		if m.believes == n || !m.votes(c.config.Node) && m.leader == n && !m.denied {
 			all = append(all, belief{m.group, m.term})
 		}
 	}

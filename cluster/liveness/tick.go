@@ -60,7 +60,7 @@ func (c *core) answer(now time.Time, g id.GroupID) Answer {
 		return Answer{}
 	}
 	live := !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader)
-	if live && !m.self {
+	if live && !m.votes(c.config.Node) {
 		// It voted for that leader and was not heard of since, so nobody's heartbeat would ever show that the
 		// leader has stepped down: the leader is asked, lest this answer keeps the others from electing one.
 		c.peer(m.leader).toAsk = true

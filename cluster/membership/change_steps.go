@@ -50,13 +50,13 @@ func (m *Changer) takeBack(ctx context.Context, q *replica.Member, s *changeStat
 			return err
 		}
 	}
-	return m.complete(ctx, q, s, catalog.StepCancelled)
+	return m.settle(ctx, q, s, catalog.StepCancelled)
 }
 
 // leave takes a node out of the group.
 func (m *Changer) leave(ctx context.Context, q *replica.Member, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
 	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
-		return m.complete(ctx, q, s, catalog.StepLeft)
+		return m.settle(ctx, q, s, catalog.StepLeft)
 	}
 	stay := slices.DeleteFunc(slices.Clone(at.Voters), func(v id.NodeID) bool { return v == n })
 	there := m.there(ctx, q, stay)
@@ -93,7 +93,7 @@ func (m *Changer) handOff(ctx context.Context, q *replica.Member, s *changeState
 // join makes a node a member without a vote, and with one when it has caught up.
 func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Voters, g.Join) {
-		return m.complete(ctx, q, s, catalog.StepJoined)
+		return m.settle(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
 		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
@@ -216,6 +216,18 @@ func (m *Changer) reconfigure(ctx context.Context, q *replica.Member, s *changeS
 		return m.waits(s, "changing the group's configuration: %w", err)
 	}
 	return nil
+}
+
+// settle writes to the catalog that a step is done which this member finds done in the configuration. A leader that was
+// replaced and does not know may have one from before the change, so a majority has to confirm first that this member
+// leads: files are deleted by what the catalog says.
+func (m *Changer) settle(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
+	asking, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	if err := q.Group().Verify(asking); err != nil {
+		return m.waits(s, "a majority of the members must confirm that this node leads: %w", err)
+	}
+	return m.complete(ctx, q, s, step)
 }
 
 // complete writes to the catalog that a step is done.

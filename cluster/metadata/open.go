@@ -60,6 +60,7 @@ func (g *Group) open() error {
 		Hangs:      cfg.Disk.Hangs,
 		Scarce:     cfg.Disk.Low,
 		Clock:      cfg.Clock.Moment,
+		Base:       cfg.Dir.Store().Base,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())

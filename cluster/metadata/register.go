@@ -141,31 +141,30 @@ func (g *Group) asks(ctx context.Context) (version catalog.Version, known id.Epo
 }
 
 // begin lets the member of the catalog group take part if it does not yet: the catalog says
-// when a former one is out of the group. While the cluster knows no stores, one that is new
-// to it has had none.
+// when a former one is out of the group, and the catalog's leader how far the group is. While the cluster knows
+// no stores, one that is new to it has had none.
 func (g *Group) begin(a registrationAnswer) error {
-	r, out := a.Reply, a.Created
-	for !g.admission.part.Load() {
+	at, out, why := a.Index, a.Created, ""
+	for attempt := 0; !g.admission.part.Load(); attempt++ {
+		ctx, cancel := context.WithTimeout(g.cfg.Life, registerAttempt)
+		var err error
 		if a.stores {
-			ctx, cancel := context.WithTimeout(g.cfg.Life, registerAttempt)
-			cmd := &catalog.LeaveCatalog{ID: g.cfg.Node, Store: g.cfg.Dir.Store().Name, Since: g.cfg.Dir.Store().Began}
-			answer, _, err := g.propose(ctx, catalog.AppendCommand(nil, cmd))
-			cancel()
-			if err == nil && answer.Err != nil {
-				return fmt.Errorf("cluster: the catalog does not let this node's member begin: %w", answer.Err)
-			}
-			r, out = answer, err == nil && answer.Deleted
+			at, out, err = g.leaves(ctx)
 		}
 		if out {
-			if err := g.cfg.Dir.BeginCatalog(r.Index); err != nil {
-				return err
+			base, missing := g.base(ctx, attempt)
+			if missing == nil {
+				err = g.beginWith(g.cfg.Life, at, base)
+			} else if missing.Error() != why {
+				why = missing.Error()
+				g.cfg.Logger.Warn("this node's member of the catalog group cannot begin yet: the catalog's leader has to say how far the group is", "error", missing)
 			}
-			g.admission.began.Store(r.Index)
-			g.cfg.Logger.Info("this node's member of the catalog group begins with nothing: a former one, if there was one, is out of it", "index", r.Index)
-			g.admission.takePart()
-			return nil
 		}
-		if err := wait.For(g.cfg.Life, beginRetry); err != nil || !a.stores {
+		cancel()
+		if err != nil || g.admission.part.Load() {
+			return err
+		}
+		if err := wait.For(g.cfg.Life, beginRetry); err != nil || !a.stores && !out {
 			return errNoAnswer
 		}
 	}

@@ -202,7 +202,7 @@ func keys(m map[id.QueueUID]struct{}) []id.QueueUID { return slices.Sorted(maps.
 // attend does what is due for the queues that need a look. What fails is tried again.
 func (h *Host) attend(v *catalog.View) error {
 	current := h.Current(v)
-	var open []*catalog.QueueRecord
+	var due []*catalog.QueueRecord
 	var drop []id.QueueUID
 	for _, uid := range keys(h.todo) {
 		r, exists := v.QueueByUID(uid)
@@ -214,7 +214,7 @@ func (h *Host) attend(v *catalog.View) error {
 			drop = append(drop, uid)
 		}
 		if d == dutyOpen || d == dutyRenew {
-			open = append(open, r)
+			due = append(due, r)
 		}
 		if d == dutyNone && current {
 			delete(h.todo, uid)
@@ -223,7 +223,8 @@ func (h *Host) attend(v *catalog.View) error {
 	if err := each.Of(drop, maxOpening, h.drop); err != nil {
 		return err // else one could be opened over files that must be deleted
 	}
-	return each.Of(open, maxOpening, h.open)
+	// Those that join ask how far their groups are when nothing of an earlier membership is left.
+	return each.Of(slices.DeleteFunc(due, func(r *catalog.QueueRecord) bool { return !h.begins(r) }), maxOpening, h.open)
 }
 
 // hear processes what the view says about nodes.
@@ -265,6 +266,7 @@ func (h *Host) remove(uid id.QueueUID) error {
 	delete(h.queues, uid)
 	delete(h.damaged, uid)
 	delete(h.asleep, uid)
+	delete(h.joiners, uid)
 	h.mu.Unlock()
 	defer h.release(uid, claim)
 	h.timers.drop(uid)

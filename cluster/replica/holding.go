@@ -20,7 +20,7 @@ const (
 	dutyNone duty = iota
 	dutyOpen
 	dutyDrop  // close it and delete its files
-	dutyRenew // the same, then open it empty, so that it joins its group
+	dutyRenew // the same, then open it empty once it has its base, so that it joins its group
 )
 
 // Joins returns the change with which a node should join a queue's group, nil if it should not, or
@@ -49,10 +49,11 @@ func (h *Host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home <
 func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 	q, closed := h.Member(r.UID), h.keptClosed(r.UID)
 	held := q != nil || closed || h.sleeper(r.UID) != nil
+	stored := func() bool { return held || h.cfg.Storage.HasQueue(r.UID) } // members are closed while the disk is full
 	g := Joins(r, h.cfg.Node)
 	switch {
 	case !r.Holds(h.cfg.Node):
-		if held && current {
+		if current && stored() {
 			return dutyDrop
 		}
 	case h.past(r):
@@ -71,20 +72,38 @@ func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 	case closed && h.cfg.Dir.Joined(r.UID) == g.ID:
 		// The member was damaged before it had joined. Its leader gives up the change, because the
 		// member may have got its vote without this node's knowledge.
-	default:
+	case stored():
 		return dutyRenew
+	default:
+		return dutyOpen
 	}
 	return dutyNone
 }
 
-// prepare returns the change that a member belongs to. If the member joins by a change, it marks
-// the member's directory with that change.
-func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
+// prepare returns the change that a member belongs to, and its base. If the member joins by a change, it
+// marks the member's directory with both.
+func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, base raftfsm.Base, err error) {
 	joined = h.cfg.Dir.Joined(r.UID)
-	if g := Joins(r, h.cfg.Node); g != nil && joined != g.ID {
-		joined, err = g.ID, h.cfg.Dir.SetJoined(r.UID, g.ID)
+	g := Joins(r, h.cfg.Node)
+	if g == nil || joined == g.ID {
+		base, err = h.cfg.Dir.JoinedBase(r.UID)
+		return joined, base, err
 	}
-	return joined, err
+	if base, err = h.takeBase(r.UID, g.ID); err != nil {
+		return 0, base, err
+	}
+	return g.ID, base, h.cfg.Dir.SetJoined(r.UID, g.ID, base)
+}
+
+// takeBase returns the base that was given for a change.
+func (h *Host) takeBase(uid id.QueueUID, change uint64) (raftfsm.Base, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j := h.joiners[uid]
+	if j == nil || j.change != change || !j.known {
+		return raftfsm.Base{}, fmt.Errorf("cluster: queue %s: its member here has no base yet for change %d", uid, change)
+	}
+	return j.base, nil
 }
 
 // founders returns the members with which this node may write the first configuration of a queue's group, if it has

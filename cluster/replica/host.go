@@ -29,6 +29,7 @@ type Host struct {
 	mends chan struct{} // of capacity 1: a member has lost what it had stored
 	// changes is of capacity 1: the members of a queue that this node leads may have to change.
 	changes chan struct{}
+	joins   chan struct{} // of capacity 1: a member that joins needs a base
 	// The next four belong to the reconcile loop: the view that it followed last; the queues that
 	// need a look; those that are gone and not deleted yet; and whether it has deleted orphaned
 	// files.
@@ -50,6 +51,7 @@ type Host struct {
 	wakers   int                           // goroutines that open what is in demand
 	young    map[id.QueueUID]struct{}      // opened on demand, in no view that was followed yet
 	changing map[id.QueueUID]struct{}      // held here, with a change of members in progress
+	joiners  map[id.QueueUID]*joiner       // members that begin with nothing, not opened yet
 	asleep   map[id.QueueUID]*asleep       // members that hibernate
 	unnoted  bool                          // some were closed since the last version of the notes
 	noted    time.Time                     // when the last version was written
@@ -60,6 +62,17 @@ type Host struct {
 	damaged  map[id.QueueUID]error         // members that are kept closed, and why
 	full     bool                          // the disk is full: members are not opened
 	closed   bool
+}
+
+// joiner is a member that is to begin with nothing. It is not opened before it has its base: how far its
+// group was when a leader knew that no former member of this node had a vote any more. Without it, the
+// member would be taken for that former one, by whoever has only an old configuration
+// (docs/adr/0006-changes-of-members.md).
+type joiner struct {
+	change uint64
+	known  bool // the base was given, or the leader is of an older build, which gives none
+	base   raftfsm.Base
+	waits  error // why no base was given at the last attempt
 }
 
 // Member returns the local member of a queue, nil if none is open.

@@ -26,7 +26,8 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	dir := h.cfg.Dir.Queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
 	var err error
-	if q.joined, err = h.prepare(r); err != nil {
+	var base raftfsm.Base
+	if q.joined, base, err = h.prepare(r); err != nil {
 		return nil, err
 	}
 	if q.joined == 0 {
@@ -58,6 +59,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 		Hangs:     h.cfg.Disks.Hangs,
 		Scarce:    h.cfg.Disks.Low,
 		Clock:     h.cfg.Clock.Moment,
+		Base:      base,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())

@@ -44,6 +44,7 @@ func (h *Host) open(r *catalog.QueueRecord) error {
 		return q.close()
 	}
 	h.queues[uid] = q
+	delete(h.joiners, uid)
 	slept := h.asleep[uid] != nil
 	h.mu.Unlock()
 	q.start()
@@ -136,5 +137,11 @@ func (h *Host) Absent(g id.GroupID) bool {
 
 // NotHosted returns the error for a request about a queue of which this node has no open member.
 func (h *Host) NotHosted(q id.QueueUID) error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if j := h.joiners[q]; j != nil && j.waits != nil {
+		return fmt.Errorf("%w: node %q has no member of queue %s yet: it joins, and no leader has said how far the queue is: %w",
+			traffic.ErrNoSuchQueue, h.cfg.Node, q, j.waits)
+	}
 	return fmt.Errorf("%w: node %q has no member of queue %s", traffic.ErrNoSuchQueue, h.cfg.Node, q)
 }

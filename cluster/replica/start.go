@@ -30,12 +30,14 @@ func New(c Config) *Host {
 		woken:    make(chan struct{}, 1),
 		mends:    make(chan struct{}, 1),
 		changes:  make(chan struct{}, 1),
+		joins:    make(chan struct{}, 1),
 
 		seen:     nothing,
 		loads:    newLoads(nothing),
 		awaited:  awaited{queues: map[id.QueueUID]*awaitedQueue{}},
 		todo:     map[id.QueueUID]struct{}{},
 		changing: map[id.QueueUID]struct{}{},
+		joiners:  map[id.QueueUID]*joiner{},
 		asleep:   map[id.QueueUID]*asleep{},
 		toDrop:   map[id.QueueUID]struct{}{},
 		claims:   map[id.QueueUID]chan struct{}{},
@@ -62,6 +64,7 @@ func (h *Host) Start(above Above) {
 	h.loops.Go(func() { h.followReach(done) })
 	h.loops.Go(func() { h.hibernate(done) })
 	h.loops.Go(func() { h.forget(done) })
+	h.loops.Go(func() { h.askBases(done) })
 	h.loops.Go(func() { h.reconcile(done) })
 }
 
@@ -71,6 +74,11 @@ func (h *Host) Ready(index uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	open := len(h.queues) + len(h.damaged) + len(h.asleep)
+	for _, j := range h.joiners {
+		if j.waits != nil {
+			open++ // it waits for others
+		}
+	}
 	if h.opened = h.opened || h.followed >= index && open >= h.wanted && h.failures == nil; h.opened {
 		return nil
 	}
@@ -85,6 +93,9 @@ func (h *Host) Close() error {
 	h.closed = true
 	qs := h.queues
 	h.queues = map[id.QueueUID]*Member{}
+	for uid := range h.claims {
+		h.unclaimed(uid) // a member that another node has asked to hibernate
+	}
 	h.mu.Unlock()
 	all := make([]*Member, 0, len(qs))
 	for _, q := range qs {

@@ -33,6 +33,8 @@ const (
 	FaultEmptyMember
 	// FaultRefill: a catalog member that lost its log takes entries before it was taken out.
 	FaultRefill
+	// FaultNoBase: members that begin with nothing vote and answer for anybody, as their former ones did.
+	FaultNoBase
 )
 
 // Config says what to run. Zero values are the defaults.
@@ -44,7 +46,7 @@ type Config struct {
 
 // Result are figures of a run.
 type Result struct {
-	Steps, Commits, Elections, Crashes, Wiped, Lost, Replaced, Forgotten int
+	Steps, Commits, Elections, Crashes, Wiped, Lost, Replaced, Forgotten, Moved int
 }
 
 // add adds up the figures of another run.
@@ -57,6 +59,7 @@ func (r *Result) add(o Result) {
 	r.Lost += o.Lost
 	r.Replaced += o.Replaced
 	r.Forgotten += o.Forgotten
+	r.Moved += o.Moved
 }
 
 // Violation is what must not be.

@@ -41,6 +41,7 @@ type node struct {
 	roles      map[group]*role
 	open       bool   // the catalog's member takes part
 	registered uint64 // index of this start's registration; 0: not yet
+	left       uint64 // index from which on a former member of the catalog group is out; 0: not known
 	// Steps until which this node waits for an answer of the catalog.
 	asking, repairing int
 	waits             []waiting
@@ -61,7 +62,7 @@ func (n *node) boot() {
 	n.disk.epoch++
 	n.catalog, n.applied, n.commit = catalog.New(), 0, [groups]uint64{}
 	n.roles = map[group]*role{}
-	n.registered, n.asking, n.repairing, n.waits = 0, 0, 0, nil
+	n.registered, n.left, n.asking, n.repairing, n.waits = 0, 0, 0, 0, nil
 	n.openCatalog()
 }
 

@@ -42,10 +42,8 @@ func (n *node) lookAfterMembers() {
 			delete(n.roles, queueGroup)
 		}
 	case g != nil:
-		if n.current() && (m == nil || m.joined != g.ID) {
-			n.disk.members[queueGroup] = &member{joined: g.ID}
-			n.commit[queueGroup] = 0
-			delete(n.roles, queueGroup)
+		if n.current() && (m == nil || m.joined != g.ID) && !g.Cancelled {
+			n.join(g)
 		}
 	case m == nil && n.current():
 		if r.Changed != 0 && n.w.cfg.Fault != FaultEmptyMember {
@@ -55,6 +53,17 @@ func (n *node) lookAfterMembers() {
 		n.beginQueue(r)
 	case m != nil && len(m.log) == 0 && m.joined == 0 && r.Changed == 0 && n.w.rng.IntN(4) == 0:
 		n.bootstrap(r)
+	}
+}
+
+// join begins a member of a change, with nothing, once it has its base.
+func (n *node) join(g *catalog.MemberChange) {
+	n.disk.members[queueGroup] = nil
+	n.commit[queueGroup] = 0
+	delete(n.roles, queueGroup)
+	if b, given := n.askBase(queueGroup); given {
+		n.disk.members[queueGroup] = begun(g.ID, b)
+		n.w.event("%s begins to join the queue by change %d, with base %v", n.name, g.ID, b)
 	}
 }
 
@@ -102,6 +111,29 @@ func (n *node) completeQueue() {
 	}
 }
 
+// moveQueue gives a member of the queue to the node that has none, as the catalog's leader does for an operator.
+func (n *node) moveQueue() {
+	if r, _ := n.leads(catalogGroup); r == nil || n.w.quiet {
+		return
+	}
+	r := n.record()
+	if r == nil || r.Change != nil || len(r.Members) < 3 {
+		return
+	}
+	for node := range n.view().Nodes() {
+		if !slices.Contains(r.Members, node.ID) {
+			leaves := r.Members[n.w.rng.IntN(len(r.Members))]
+			n.propose(n, &catalog.BeginMemberChange{UID: r.UID, Join: node.ID, Leave: leaves}, func(reply catalog.Reply) {
+				if reply.Err == nil {
+					n.w.result.Moved++
+					n.w.event("%s is to have the queue's member of %s", node.ID, leaves)
+				}
+			})
+			return
+		}
+	}
+}
+
 // changeMembers takes the next step of the change of the queue's members, as its leader
 // (docs/adr/0006).
 func (n *node) changeMembers() {
@@ -114,17 +146,26 @@ func (n *node) changeMembers() {
 	c, _ := m.config()
 	rebuild := g.Join != "" && g.Join == g.Leave
 	switch {
+	case g.Cancelled && (g.Join == "" || rebuild) && slices.Contains(c.voters, g.Leave):
+		n.settle(role, g, catalog.StepCancelled)
+	case g.Cancelled && g.Join != "" && !rebuild && !slices.Contains(c.voters, g.Join):
+		switch {
+		case !c.has(g.Join):
+			n.settle(role, g, catalog.StepCancelled)
+		case n.granted(role, g):
+			n.reconfigure(queueGroup, c.without(g.Join))
+		}
 	case g.Leave != "" && (rebuild || g.Join == ""):
 		switch {
 		case !c.has(g.Leave):
-			n.step(role, g, catalog.StepLeft)
+			n.settle(role, g, catalog.StepLeft)
 		case g.Leave == n.name: // another member has to lead
 			delete(n.roles, queueGroup)
 		case n.granted(role, g):
 			n.reconfigure(queueGroup, c.without(g.Leave))
 		}
 	case slices.Contains(c.voters, g.Join):
-		n.step(role, g, catalog.StepJoined)
+		n.settle(role, g, catalog.StepJoined)
 	case !slices.Contains(c.learners, g.Join):
 		if n.granted(role, g) {
 			n.reconfigure(queueGroup, c.with(c.voters, append(slices.Clone(c.learners), g.Join)))
@@ -151,6 +192,14 @@ func (n *node) granted(r *role, g *catalog.MemberChange) bool {
 	}
 	n.step(r, g, catalog.StepNone)
 	return false
+}
+
+// settle writes that a step is done which the configuration shows, if a majority confirms that this node leads: the
+// configuration may be from before the change.
+func (n *node) settle(r *role, g *catalog.MemberChange, step catalog.MemberStep) {
+	if n.verified(queueGroup) {
+		n.step(r, g, step)
+	}
 }
 
 // step writes that a step of a change is done, once at a time: the answer may be long in coming.

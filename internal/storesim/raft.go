@@ -41,7 +41,19 @@ type member struct {
 	vote   id.NodeID
 	log    []entry
 	joined uint64 // the change of members by which it began to join; 0: none
+	base   base   // with which it began
 }
+
+// base is how far a group was when a member began with nothing: a leader's term, and up to where all was committed.
+type base struct{ term, index uint64 }
+
+// exceeds reports whether a log that ends so is older.
+func (b base) exceeds(term, index uint64) bool {
+	return b.term > term || b.term == term && b.index > index
+}
+
+// begun returns an empty member with a base, which answers no leader of an older term.
+func begun(joined uint64, b base) *member { return &member{term: b.term, joined: joined, base: b} }
 
 func (m *member) last() uint64 { return uint64(len(m.log)) }
 
@@ -80,7 +92,7 @@ func (n *node) stand(g group) {
 	if m == nil {
 		return
 	}
-	if c, _ := m.config(); c == nil || !slices.Contains(c.voters, n.name) {
+	if c, _ := m.config(); c == nil || !slices.Contains(c.voters, n.name) || m.base.exceeds(m.lastTerm(), m.last()) {
 		return
 	}
 	m.term++
@@ -102,7 +114,7 @@ func (n *node) askVote(g group, p *node) {
 	}
 	p.heed(g, pm, r.term)
 	newer := m.lastTerm() > pm.lastTerm() || m.lastTerm() == pm.lastTerm() && m.last() >= pm.last()
-	if (pm.vote != "" && pm.vote != n.name) || !newer {
+	if (pm.vote != "" && pm.vote != n.name) || !newer || pm.base.exceeds(m.lastTerm(), m.last()) {
 		return
 	}
 	pm.vote = n.name
@@ -203,6 +215,50 @@ func (n *node) committedInTerm(g group) bool {
 	}
 	_, at := m.config()
 	return at <= n.commit[g]
+}
+
+// verified reports whether a majority of the voters confirms that this node leads.
+func (n *node) verified(g group) bool {
+	r, m := n.leads(g)
+	if r == nil {
+		return false
+	}
+	c, _ := m.config()
+	return countOf(c.voters, func(v id.NodeID) bool {
+		p := n.w.nodeOf(v)
+		if p == n {
+			return true
+		}
+		pm := p.takesPart(g)
+		if pm == nil || !n.w.linked(n, p) || pm.term > r.term {
+			return false
+		}
+		p.heed(g, pm, r.term)
+		return true
+	}) > len(c.voters)/2
+}
+
+// askBase asks a leader that this node reaches for the base of its member of a group, which is to begin with nothing. False if
+// none gives one.
+func (n *node) askBase(g group) (base, bool) {
+	if n.w.cfg.Fault == FaultNoBase {
+		return base{}, true
+	}
+	for _, i := range n.w.rng.Perm(nodes) {
+		p := n.w.nodes[i]
+		r, m := p.leads(g)
+		if r == nil || p == n || !n.w.linked(n, p) || p.commit[g] < r.begun {
+			continue
+		}
+		c, at := m.config()
+		if g == queueGroup && (at > p.commit[g] || slices.Contains(c.voters, n.name)) {
+			continue
+		}
+		if b := (base{r.term, p.commit[g]}); p.verified(g) {
+			return b, true
+		}
+	}
+	return base{}, false
 }
 
 // reconfigure appends a configuration.

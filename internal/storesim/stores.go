@@ -69,11 +69,15 @@ func (n *node) register() {
 			ID: n.name, Address: "h:1", ClientAddress: "h:2", Epoch: d.epoch,
 			Store: store, Fresh: fresh, FirstEpoch: d.first, Empty: !n.open,
 		}, done(func(r catalog.Reply) { n.registered, d.admitted = r.Index, true }))
+	case !n.open && n.left > 0:
+		if b, given := n.askBase(catalogGroup); given {
+			d.began, d.members[catalogGroup], n.open = n.left, begun(0, b), true
+			n.w.event("%s begins an empty member of the catalog group at %d, with base %v", n.name, n.left, b)
+		}
 	case !n.open:
 		asked = n.proposeAnywhere(&catalog.LeaveCatalog{ID: n.name, Store: store, Since: d.began}, done(func(r catalog.Reply) {
 			if r.Deleted && !n.open {
-				d.began, d.members[catalogGroup], n.open = r.Index, &member{}, true
-				n.w.event("%s begins an empty member of the catalog group at %d", n.name, r.Index)
+				n.left = r.Index
 			}
 		}))
 	}

@@ -26,7 +26,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds from %d on: %+v", n, *seed, sum)
-	if sum.Wiped == 0 || sum.Lost == 0 || sum.Replaced == 0 || sum.Forgotten == 0 && !testing.Short() {
+	if sum.Moved == 0 || sum.Wiped == 0 || sum.Lost == 0 || sum.Replaced == 0 || sum.Forgotten == 0 && !testing.Short() {
 		t.Errorf("faults did not happen: %+v", sum)
 	}
 }
@@ -40,15 +40,17 @@ func TestPlantedFaults(t *testing.T) {
 		name  string
 		fault Fault
 		from  uint64 // first seed: higher for a fault that few seeds find
+		steps int    // 0: the default; more for a fault that takes several changes of members
 	}{
-		{"no-stores", FaultNoStores, 1},
-		{"peers-alone", FaultPeersAlone, 1},
-		{"empty-member", FaultEmptyMember, 1400},
-		{"refill", FaultRefill, 1},
+		{"no-stores", FaultNoStores, 1, 0},
+		{"peers-alone", FaultPeersAlone, 1, 0},
+		{"empty-member", FaultEmptyMember, 2500, 3000},
+		{"refill", FaultRefill, 1, 0},
+		{"no-base", FaultNoBase, 100, 6000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for s := c.from; s < c.from+maxFaultSeeds; s++ {
-				_, err := Run(Config{Seed: s, Fault: c.fault})
+				_, err := Run(Config{Seed: s, Fault: c.fault, Steps: c.steps})
 				var v *Violation
 				if errors.As(err, &v) && !v.Stuck {
 					t.Logf("found by seed %d: %s", s, v.Text)

@@ -52,6 +52,7 @@ const (
 	Node_AwaitLog_FullMethodName           = "/quorate.node.v1.Node/AwaitLog"
 	Node_ListChannels_FullMethodName       = "/quorate.node.v1.Node/ListChannels"
 	Node_ExchangeFigures_FullMethodName    = "/quorate.node.v1.Node/ExchangeFigures"
+	Node_JoinBase_FullMethodName           = "/quorate.node.v1.Node/JoinBase"
 	Node_LoginAttempts_FullMethodName      = "/quorate.node.v1.Node/LoginAttempts"
 )
 
@@ -134,6 +135,9 @@ type NodeClient interface {
 	ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error)
 	// ExchangeFigures sends what the receiver's clients have published to each exchange.
 	ExchangeFigures(ctx context.Context, in *ExchangeFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExchangeFiguresResponse], error)
+	// JoinBase returns how far a group is, for the caller's member of it, which is to begin with nothing, if
+	// the receiver leads the group and a majority has just confirmed that. The receiver refuses it to a voter of a queue.
+	JoinBase(ctx context.Context, in *JoinBaseRequest, opts ...grpc.CallOption) (*JoinBaseResponse, error)
 	// LoginAttempts returns what the receiver has counted of logins, or begins to count anew.
 	LoginAttempts(ctx context.Context, in *LoginAttemptsRequest, opts ...grpc.CallOption) (*LoginAttemptsResponse, error)
 }
@@ -482,6 +486,16 @@ func (c *nodeClient) ExchangeFigures(ctx context.Context, in *ExchangeFiguresReq
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_ExchangeFiguresClient = grpc.ServerStreamingClient[ExchangeFiguresResponse]
 
+func (c *nodeClient) JoinBase(ctx context.Context, in *JoinBaseRequest, opts ...grpc.CallOption) (*JoinBaseResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JoinBaseResponse)
+	err := c.cc.Invoke(ctx, Node_JoinBase_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) LoginAttempts(ctx context.Context, in *LoginAttemptsRequest, opts ...grpc.CallOption) (*LoginAttemptsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LoginAttemptsResponse)
@@ -571,6 +585,9 @@ type NodeServer interface {
 	ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error)
 	// ExchangeFigures sends what the receiver's clients have published to each exchange.
 	ExchangeFigures(*ExchangeFiguresRequest, grpc.ServerStreamingServer[ExchangeFiguresResponse]) error
+	// JoinBase returns how far a group is, for the caller's member of it, which is to begin with nothing, if
+	// the receiver leads the group and a majority has just confirmed that. The receiver refuses it to a voter of a queue.
+	JoinBase(context.Context, *JoinBaseRequest) (*JoinBaseResponse, error)
 	// LoginAttempts returns what the receiver has counted of logins, or begins to count anew.
 	LoginAttempts(context.Context, *LoginAttemptsRequest) (*LoginAttemptsResponse, error)
 	mustEmbedUnimplementedNodeServer()
@@ -672,6 +689,9 @@ func (UnimplementedNodeServer) ListChannels(context.Context, *ListChannelsReques
 }
 func (UnimplementedNodeServer) ExchangeFigures(*ExchangeFiguresRequest, grpc.ServerStreamingServer[ExchangeFiguresResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExchangeFigures not implemented")
+}
+func (UnimplementedNodeServer) JoinBase(context.Context, *JoinBaseRequest) (*JoinBaseResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method JoinBase not implemented")
 }
 func (UnimplementedNodeServer) LoginAttempts(context.Context, *LoginAttemptsRequest) (*LoginAttemptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LoginAttempts not implemented")
@@ -1183,6 +1203,24 @@ func _Node_ExchangeFigures_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_ExchangeFiguresServer = grpc.ServerStreamingServer[ExchangeFiguresResponse]
 
+func _Node_JoinBase_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JoinBaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).JoinBase(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_JoinBase_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).JoinBase(ctx, req.(*JoinBaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_LoginAttempts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LoginAttemptsRequest)
 	if err := dec(in); err != nil {
@@ -1303,6 +1341,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListChannels",
 			Handler:    _Node_ListChannels_Handler,
+		},
+		{
+			MethodName: "JoinBase",
+			Handler:    _Node_JoinBase_Handler,
 		},
 		{
 			MethodName: "LoginAttempts",

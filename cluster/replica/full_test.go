@@ -1,0 +1,89 @@
+package replica
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/wal"
+)
+
+// fakeDisk is what a disk.Watch looks at: a log under the given pressure, on a node without peers.
+type fakeDisk struct {
+	h        *testHost
+	pressure wal.Pressure
+}
+
+func (d *fakeDisk) Space() wal.Space                            { return wal.Space{Pressure: d.pressure} }
+func (d *fakeDisk) Stalled() (age, limit time.Duration)         { return 0, time.Hour }
+func (d *fakeDisk) Short() bool                                 { return false }
+func (d *fakeDisk) Hung() time.Duration                         { return 0 }
+func (d *fakeDisk) Connected(id.NodeID) (id.Epoch, bool)        { return 0, false }
+func (d *fakeDisk) Client(id.NodeID) (nodev1.NodeClient, error) { return nil, errors.New("no peers") }
+func (d *fakeDisk) Leniency() time.Duration                     { return 0 }
+func (d *fakeDisk) WriteAge() time.Duration                     { return 0 }
+func (d *fakeDisk) Stopped() int                                { return 0 }
+func (d *fakeDisk) FloorPassed()                                { d.h.WakeReconcile() }
+func (d *fakeDisk) HangsChanged(bool)                           {}
+
+// press has the host's disk be under a pressure.
+func (h *testHost) press(p wal.Pressure) {
+	d := &fakeDisk{h, p}
+	w := disk.Watch{Board: h.cfg.Disks, Log: d, Transport: d, Groups: d, Every: time.Hour, Hang: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	w.Look()
+}
+
+// RE-10: a member that is moved off a node whose disk is full is deleted there, so that there is room again. It is closed like all
+// others, but its files are not forgotten.
+func TestMovedOffFullDisk(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid, stays := h.declare("moves"), h.declare("stays")
+	h.press(wal.PressureFloor)
+	h.poll("members are stopped", func() error {
+		if len(h.Members()) > 0 {
+			return errWaiting
+		}
+		return nil
+	})
+	h.mustPropose(&catalog.RegisterNode{ID: "b", Address: "127.0.0.1:2", Epoch: 1, Store: "b", Fresh: true, FirstEpoch: 1})
+	change := h.mustPropose(&catalog.BeginMemberChange{UID: uid, Join: "b", Leave: "a"}).Index
+	for _, step := range []catalog.MemberStep{catalog.StepJoined, catalog.StepLeft} {
+		h.mustPropose(&catalog.SettleMemberChange{UID: uid, Change: change, Step: step})
+	}
+	h.poll("its files are deleted", func() error {
+		if h.storage.HasQueue(uid) {
+			return errWaiting
+		}
+		return nil
+	})
+	if !h.storage.HasQueue(stays) || h.Member(stays) != nil {
+		t.Error("the member of the other queue is not as it was")
+	}
+	h.press(wal.PressureNone)
+	h.led(stays)
+}
+
+// A member that was to hibernate, and does not, stays closed if all others were closed meanwhile: nothing may write when the
+// disk is full.
+func TestAwakeAfterOthersClosed(t *testing.T) {
+	t.Parallel()
+	for _, full := range []bool{false, true} {
+		h := newTestHost(t, nil)
+		uid := h.declare("q")
+		q := h.Member(uid)
+		h.mu.Lock()
+		delete(h.queues, uid)
+		h.asleep[uid], h.full = &asleep{}, full
+		h.mu.Unlock()
+		h.stayAwake(q)
+		if open := h.Member(uid) == q; open == full || (q.Life().Err() == nil) == full || h.sleeper(uid) != nil {
+			t.Errorf("full %v: open %v, %v", full, open, q.Life().Err())
+		}
+	}
+}
