@@ -12,7 +12,8 @@
 //   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go,
 //     shared_figures.go.
 //   - The Broker and its figures: broker.go, counters.go, figures.go.
-//   - Queues, exchanges and bindings: queue.go, declare.go, exchange.go, binding.go, status.go, queue_list.go.
+//   - Queues, exchanges and bindings: queue.go, redeclare.go, declare.go, exchange.go, binding.go, status.go,
+//     queue_list.go.
 //   - Publishing: delay.go, sender.go, publication.go, publish_check.go, publish_delay.go, reply.go, route.go,
 //     publish_trace.go, publish.go, held.go.
 //   - Consuming: delivery.go, unacked.go, annotations.go, arrivals.go, activity.go, consume.go, consume_trace.go, credit.go,

@@ -68,7 +68,11 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if !made && names.Reserved(d.Name) {
 		return Declared{}, names.ErrReserved(about)
 	}
-	rec, _ := serving.LookUp(c.View(), d.VHost, d.Name)
+	v, err := b.viewToDeclare(ctx, func(v *catalog.View) bool { _, exists := v.Queue(d.VHost, d.Name); return exists })
+	if err != nil {
+		return Declared{}, err
+	}
+	rec, _ := v.Queue(d.VHost, d.Name)
 	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
 		return Declared{}, err
 	}
@@ -101,11 +105,8 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		rec.Type == catalog.QueueClassic && argument.AsksForClassic(d.Arguments):
 		cmd.Type = rec.Type // what exists is only compared, not checked
 	}
-	before, declare := c.View(), c.Operator().DeclareQueue
-	if made {
-		declare = c.Operator().DeclareUnnamed
-	}
-	reply, err := declare(ctx, cmd, e.GroupSize, e.BalancedLeader)
+	before := c.View()
+	reply, err := b.enter(ctx, v, cmd, e, made)
 	if a := audit.NotesOf(ctx); err == nil || reply.Created { // RE-1: even without a leader the queue is declared
 		a.Named(d.Name)
 		a.Committed(before, &cmd, reply)
@@ -125,6 +126,19 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		return out, nil
 	}
 	return b.declared(ctx, c, out, about)
+}
+
+// enter enters a queue into the catalog, or compares the declare with the queue that the view has. made: the broker
+// chose the name.
+func (b *Broker) enter(ctx context.Context, v *catalog.View, cmd catalog.DeclareQueue, e argument.Settings, made bool) (catalog.Reply, error) {
+	if _, exists := v.Queue(cmd.VHost, cmd.Name); exists {
+		return compared(v, &cmd)
+	}
+	declare := b.cluster.Operator().DeclareQueue
+	if made {
+		declare = b.cluster.Operator().DeclareUnnamed
+	}
+	return declare(ctx, cmd, e.GroupSize, e.BalancedLeader)
 }
 
 // declarePassive describes a queue if it exists.

@@ -37,20 +37,21 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 		return DeclaredExchange{}, defaultExchangeRefused(x.VHost)
 	}
 	about := failure.Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
-	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
 		if err := b.Permissions.PermitAny(ctx, permission.Exchange(x.VHost, x.Name)); err != nil {
 			return DeclaredExchange{}, err
 		}
-		if !exists {
-			_, err := c.View().Route(x.VHost, x.Name, &catalog.Publication{}, nil)
-			return DeclaredExchange{}, failure.Translate(err, about)
-		}
-		return DeclaredExchange{}, nil
+		_, err := lookUpExchange(c.View(), x.VHost, x.Name)
+		return DeclaredExchange{}, err
 	}
 	if err := b.Permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Configure); err != nil {
 		return DeclaredExchange{}, err
 	}
+	v, err := b.viewToDeclare(ctx, func(v *catalog.View) bool { _, exists := v.Exchange(x.VHost, x.Name); return exists })
+	if err != nil {
+		return DeclaredExchange{}, err
+	}
+	_, exists := v.Exchange(x.VHost, x.Name)
 	if !exists {
 		if err := b.permitNewExchange(ctx, &x, about); err != nil {
 			return DeclaredExchange{}, err
@@ -68,7 +69,12 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if err != nil {
 		return DeclaredExchange{}, failure.Translate(err, about)
 	}
-	reply, err := b.commands.Commit(ctx, &cmd)
+	var reply catalog.Reply
+	if exists {
+		reply, err = compared(v, &cmd)
+	} else {
+		reply, err = b.commands.Commit(ctx, &cmd)
+	}
 	if err != nil {
 		err = aboutDeclaration(failure.Translate(err, about), x.Arguments, argumentsOf(c.View(), permission.Exchange(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {

@@ -136,5 +136,17 @@ func (g *Group) Confirm(ctx context.Context) error {
 	return g.assurance.confirm(ctx)
 }
 
+// ConfirmEverywhere is Confirm, and then waits as Propose does for the nodes that this one is connected to (EX-15): who
+// gets an answer by this view finds on them what it is about. It fails only if Confirm does.
+func (g *Group) ConfirmEverywhere(ctx context.Context) error {
+	ctx, cancel := wait.Within(ctx, g.cfg.Life, g.cfg.CommandTimeout)
+	defer cancel()
+	if err := g.assurance.confirm(ctx); err != nil {
+		return err
+	}
+	g.propagation.await(ctx, g.view().Index())
+	return nil
+}
+
 // ViewAge returns how old the view may be; false: it was not confirmed yet.
 func (g *Group) ViewAge() (time.Duration, bool) { return g.assurance.age() }
