@@ -116,10 +116,12 @@ func (b *Broker) startMoving(
 	if err != nil {
 		return operators.Operation{}, operators.Plan{}, failure.Translate(err, about)
 	}
+	caller := context.WithoutCancel(ctx)
 	m := &mover{
 		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
-		may: func(exchange string) error {
-			return b.Permissions.Permit(context.WithoutCancel(ctx), permission.Exchange(j.VHost, exchange), permission.Write)
+		may: func(x *catalog.Exchange) error { return b.mayRedrive(caller, x) },
+		mayBy: func(v *catalog.View, x *catalog.Exchange, keys []string) error {
+			return b.mayRedriveBy(caller, v, x, keys)
 		},
 	}
 	if j.DryRun {

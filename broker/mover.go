@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/leader"
@@ -58,7 +59,9 @@ type mover struct {
 	job   MessageJob
 	to    quorumq.Destination
 	about failure.Error
-	may   func(exchange string) error // fails if the caller may not publish to the exchange
+	// may fails if the caller may not publish to an exchange, mayBy if it may not do so by one of the keys.
+	may   func(*catalog.Exchange) error
+	mayBy func(v *catalog.View, x *catalog.Exchange, keys []string) error
 
 	origins map[string]error // results of may, by exchange
 	plan    operators.Plan
@@ -168,23 +171,38 @@ func (m *mover) stays(p *leader.Peeked) (string, error) {
 			return fmt.Sprintf("queue %q does not exist", p.OriginQueue), nil
 		}
 	case quorumq.ToOriginExchange:
-		if _, ok := v.Exchange(m.vhost, p.OriginExchange); !ok {
-			return fmt.Sprintf("exchange %q does not exist", p.OriginExchange), nil
-		}
-		err, known := m.origins[p.OriginExchange]
-		if !known {
-			err = m.may(p.OriginExchange)
-			m.origins[p.OriginExchange] = err
-		}
-		if err != nil {
-			return "", err
-		}
-		return unroutable(v, m.c.DeadLetterRouter(), m.q.UID(), m.to, p.OriginExchange, p)
+		return m.staysAtOrigin(v, p)
 	case quorumq.ToExchange:
-		return unroutable(v, m.c.DeadLetterRouter(), m.q.UID(), m.to, m.to.Name, p)
+		way, err := wayOf(v, m.c.DeadLetterRouter(), m.q.UID(), m.to, p)
+		return unroutable(&way, m.to.Name), err
 	default:
 	}
 	return "", nil
+}
+
+// staysAtOrigin is stays for a redrive through the exchange of the first death. It fails if the caller may not publish to
+// the exchange by the keys that the message had then, as for a move through an exchange.
+func (m *mover) staysAtOrigin(v *catalog.View, p *leader.Peeked) (string, error) {
+	x, ok := v.Exchange(m.vhost, p.OriginExchange)
+	if !ok {
+		return fmt.Sprintf("exchange %q does not exist", p.OriginExchange), nil
+	}
+	err, known := m.origins[x.Name]
+	if !known {
+		err = m.may(x)
+		m.origins[x.Name] = err
+	}
+	if err != nil {
+		return "", err
+	}
+	way, err := wayOf(v, m.c.DeadLetterRouter(), m.q.UID(), m.to, p)
+	if err != nil {
+		return "", err
+	}
+	if why := unroutable(&way, x.Name); why != "" {
+		return why, nil
+	}
+	return "", m.mayBy(v, x, way.Message.RoutingKeys)
 }
 
 // sample adds a message that would be taken to the plan.

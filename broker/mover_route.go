@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/permission"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -47,20 +48,44 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	}
 }
 
-// unroutable returns why an exchange would lead a moved message to no queue, "" if it leads the message to one. from is
-// the queue that the message is in.
-func unroutable(v *catalog.View, router deadletter.Router, from id.QueueUID, to quorumq.Destination, exchange string, p *leader.Peeked) (string, error) {
+// wayOf returns where a moved message would go, and with which keys. from is the queue that the message is in.
+func wayOf(v *catalog.View, router deadletter.Router, from id.QueueUID, to quorumq.Destination, p *leader.Peeked) (deadletter.Explanation, error) {
 	rec, ok := v.QueueByUID(from)
 	if !ok {
-		return "", traffic.ErrNoSuchQueue
+		return deadletter.Explanation{}, traffic.ErrNoSuchQueue
 	}
 	d, err := peeked(p)
 	if err != nil {
-		return "", err
+		return deadletter.Explanation{}, err
 	}
-	x := deadletter.Explain(v, router, rec, &d.Message, quorumq.Discarded{To: &to})
-	if x.Cause == deadletter.CauseUnroutable {
-		return fmt.Sprintf("exchange %q routes them to no queue", exchange), nil
+	return deadletter.Explain(v, router, rec, &d.Message, quorumq.Discarded{To: &to}), nil
+}
+
+// unroutable returns why an exchange would lead a moved message to no queue, "" if it leads the message to one.
+func unroutable(way *deadletter.Explanation, exchange string) string {
+	if way.Cause == deadletter.CauseUnroutable {
+		return fmt.Sprintf("exchange %q routes them to no queue", exchange)
 	}
-	return x.Why, nil
+	return way.Why
+}
+
+// mayRedrive refuses a redrive through an exchange that the caller may not publish to.
+func (b *Broker) mayRedrive(ctx context.Context, x *catalog.Exchange) error {
+	if x.Internal {
+		return internalExchange(x.VHost, x.Name)
+	}
+	return b.Permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Write)
+}
+
+// mayRedriveBy refuses a redrive by keys that a topic permission of the caller does not allow (VH-8).
+func (b *Broker) mayRedriveBy(ctx context.Context, v *catalog.View, x *catalog.Exchange, keys []string) error {
+	who, err := b.Logins.Who(ctx)
+	if err != nil || who == nil || x.Type != catalog.ExchangeTopic {
+		return err
+	}
+	bounds := b.Permissions.TopicPermission(v, who, x.VHost, x.Name)
+	if bounds == nil {
+		return nil
+	}
+	return keysWithin(permission.Exchange(x.VHost, x.Name), who.User(), keys, bounds)
 }

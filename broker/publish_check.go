@@ -28,12 +28,17 @@ func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, erro
 		return nil, err
 	}
 	if x.Internal {
-		return nil, &failure.Error{
-			Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: failure.ProblemInternalExchange,
-			Reason: "is internal: only exchanges bound to it may publish to it",
-		}
+		return nil, internalExchange(vhost, name)
 	}
 	return x, nil
+}
+
+// internalExchange refuses to send a message to an internal exchange.
+func internalExchange(vhost, name string) error {
+	return &failure.Error{
+		Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: failure.ProblemInternalExchange,
+		Reason: "is internal: only exchanges bound to it may publish to it",
+	}
 }
 
 // expiration parses a message's TTL and rewrites it in canonical form (MSG-4).
@@ -131,9 +136,14 @@ func permitKeys(m *Publish, keys []string, x *catalog.Exchange, bounds *permissi
 	if bounds == nil || x.Type != catalog.ExchangeTopic {
 		return nil
 	}
+	return keysWithin(permission.Exchange(m.VHost, m.Exchange), m.Sender.who.User(), keys, bounds)
+}
+
+// keysWithin refuses the first key that is not within a user's topic permission for an exchange.
+func keysWithin(x permission.Thing, user string, keys []string, bounds *permission.Grant) error {
 	i := slices.IndexFunc(keys, func(key string) bool { return !bounds.Matches(permission.Write, key) })
 	if i < 0 {
 		return nil
 	}
-	return permission.Exchange(m.VHost, m.Exchange).RefusedKey(m.Sender.who.User(), permission.Write, keys[i])
+	return x.RefusedKey(user, permission.Write, keys[i])
 }
