@@ -158,6 +158,8 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.deleteParameter(cmd)
 	case *RaiseVersion:
 		return v.raiseVersion(cmd)
+	case *SkipQueueUIDs:
+		return v.skipQueueUIDs()
 	}
 	return Reply{}, &Error{
 		Code: CodePreconditionFailed, Kind: "command", Name: commandName(cmd),

@@ -99,6 +99,7 @@ func samples() map[string]catalog.Command {
 		}},
 		"delete-parameter": &catalog.DeleteParameter{VHost: "/", Component: "c", Name: "n"},
 		"raise-version":    &catalog.RaiseVersion{Version: catalog.VersionStores},
+		"skip-queue-uids":  &catalog.SkipQueueUIDs{},
 	}
 }
 

@@ -50,6 +50,7 @@ const (
 	kindReplaceNode
 	kindChangeUser
 	kindPutStrictVHost
+	kindSkipQueueUIDs
 )
 
 // QueueType is the profile of a queue.

@@ -284,6 +284,8 @@ func (r *reader) command(kind commandKind) Command {
 			r.fail("version", fmt.Errorf("version %d is never raised to", r.machine))
 		}
 		return &RaiseVersion{Version: r.machine}
+	case kindSkipQueueUIDs:
+		return &SkipQueueUIDs{}
 	}
 	r.fail("kind", fmt.Errorf("%w: unknown command %d", ErrNewer, kind))
 	return nil

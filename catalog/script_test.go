@@ -499,6 +499,8 @@ func command(t *testing.T, tokens []token) catalog.Command {
 		return &catalog.ForgetNode{ID: id.NodeID(word(0))}
 	case "raise-version":
 		return &catalog.RaiseVersion{Version: catalog.Version(f.number("to"))}
+	case "skip-queue-uids":
+		return &catalog.SkipQueueUIDs{}
 	default:
 		t.Fatalf("unknown command %q", verb)
 		return nil

@@ -28,7 +28,8 @@ const (
 	// VersionBackups introduced messages with a past, which a restore stores in queues.
 	VersionBackups Version = 6
 	// VersionSealed introduced queues that refuse what comes once they are emptied for their deletion
-	// Renumber for queues that are recovered, and ForgetSources.
+	// Renumber for queues and SkipQueueUIDs for a catalog that are recovered, and
+	// ForgetSources.
 	VersionSealed Version = 7
 
 	// NewestVersion is the newest version that this build can read.
@@ -80,6 +81,8 @@ func Since(cmd Command) Version {
 		return VersionStores
 	case *ChangeUser:
 		return VersionUsers
+	case *SkipQueueUIDs:
+		return VersionSealed
 	}
 	return VersionFirst
 }

@@ -69,6 +69,7 @@ func (r *Recovery) read() error {
 		return err
 	}
 	r.view = machine.View()
+	r.Report.Version = r.view.Version()
 	for q := range r.view.Queues() {
 		if !r.storage.HasQueue(q.UID) {
 			continue

@@ -40,6 +40,8 @@ type Report struct {
 	Cluster string                        `json:"cluster"`
 	Node    id.NodeID                     `json:"node"`
 	Groups  map[id.GroupID]raftfsm.Stored `json:"groups"`
+	// Version is the finalised version in the node's catalog; 0: a build wrote the report that did not say it.
+	Version catalog.Version `json:"version,omitempty"`
 }
 
 // Action is what is done about a group.
@@ -213,15 +215,29 @@ func (r *Recovery) force(g *Group) error {
 // renumbering is what a recovered queue applies first: its log may lack dead letters that their targets remember. Before
 // the version that brought the command is finalised, a member that is left may not be able to read it.
 func (r *Recovery) renumbering() []raftfsm.Command {
-	if r.view.Version() < catalog.VersionSealed {
+	if r.finalised() < catalog.VersionSealed {
 		return nil
 	}
 	return []raftfsm.Command{{Header: quorumq.AppendCommand(nil, &quorumq.Renumber{})}}
 }
 
-// commands record in the catalog who is left.
+// finalised returns the newest version that a node which is left knows to be finalised. This node's catalog may be older
+// than that with which the cluster goes on. No build that is left is too old for it: a version is only finalised when all
+// nodes can read it.
+func (r *Recovery) finalised() catalog.Version {
+	version := r.view.Version()
+	for i := range r.c.Reports {
+		version = max(version, r.c.Reports[i].Version)
+	}
+	return version
+}
+
+// commands record in the catalog who is left, and keep the UIDs of queues that it has lost from new ones.
 func (r *Recovery) commands() (out []raftfsm.Command) {
 	add := func(c catalog.Command) { out = append(out, raftfsm.Command{Header: catalog.AppendCommand(nil, c)}) }
+	if skip := (&catalog.SkipQueueUIDs{}); catalog.Since(skip) <= r.view.Version() {
+		add(skip)
+	}
 	for i := range r.Groups[1:] {
 		g := &r.Groups[1+i]
 		left := g.Left
