@@ -125,7 +125,7 @@ func (s *site) logIn(w http.ResponseWriter, r *http.Request) {
 		s.endSession(&visit{Request: r, site: s, w: w, token: before})
 	}
 	setCookie(w, r, sessionCookie, kept+token, login.SessionTime)
-	http.Redirect(w, r, next(r), http.StatusSeeOther) //nolint:gosec // next is a page of this site
+	http.Redirect(w, r, next(r), http.StatusSeeOther)
 }
 
 // logOut ends the session. A token of the page is revoked, so that a copy of the cookie is of no use.
