@@ -72,11 +72,11 @@ func (m *machine) setting(raw string) {
 	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Config = &apiextensionsv1.JSON{Raw: []byte(raw)} })
 }
 
-// revision returns that of a node's pod.
-func (m *machine) revision(node int) string {
+// revision returns that of the first node's pod; "": there is none.
+func (m *machine) revision() string {
 	var pod corev1.Pod
 	name := m.name
-	name.Name = fmt.Sprintf("%s-%d", m.name.Name, node)
+	name.Name += "-0"
 	m.must(kube.IgnoreNotFound(m.kube.Get(m.t.Context(), name, &pod)))
 	return pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 }
@@ -113,10 +113,10 @@ func TestRefusedObject(t *testing.T) {
 		return ready(q)
 	}
 	m.until(turn, "the node serves, and the refusal is said", said)
-	before := m.revision(0)
+	before := m.revision()
 	m.setting(`{"log":{"level":"debug"}}`)
 	m.until(turn, "the node has the new setting", func(q *v1alpha1.QuorateCluster) error {
-		if now := m.revision(0); now == before || now == "" {
+		if now := m.revision(); now == before || now == "" {
 			return fmt.Errorf("the pod is of revision %q still", now)
 		}
 		return said(q)
@@ -224,12 +224,12 @@ func TestRefusedGrowth(t *testing.T) {
 	})
 	m, turn := begin(t, c, 1, nil)
 	m.until(turn, "the node serves", ready)
-	before := m.revision(0)
+	before := m.revision()
 	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Storage.Size = "2Gi" })
 	m.setting(`{"log":{"level":"debug"}}`)
 	m.until(turn, "the node has the new setting, and the refusal is said", func(q *v1alpha1.QuorateCluster) error {
 		why := blocked(q, v1alpha1.ConditionStorageBlocked)
-		if now := m.revision(0); now == before || now == "" || !strings.Contains(why, "exceeded quota: disks") {
+		if now := m.revision(); now == before || now == "" || !strings.Contains(why, "exceeded quota: disks") {
 			return fmt.Errorf("the pod is of revision %q, StorageBlocked is %q", now, why)
 		}
 		return ready(q)
