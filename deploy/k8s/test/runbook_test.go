@@ -79,7 +79,7 @@ func commands(t *testing.T, o *objects) []string {
 		answers += fmt.Sprintf("*'%s'*) printf %%s '%s' ;;\n", p[1], ask(t, o.set, p[1]))
 	}
 	dir, kept := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "kubectl"), fmt.Appendf(nil, kubectl, answers), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(filepath.Join(dir, "kubectl"), fmt.Appendf(nil, kubectl, answers), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	run := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
