@@ -76,7 +76,7 @@ type Config struct {
 	// Hashing is called before a password is hashed, with the number of passwords that are then being hashed. Each
 	// keeps a processor busy for tens of milliseconds. nil: nothing is called.
 	Hashing func(passwords int)
-	// Definitions are imported when the node starts, before the default user is created.
+	// Definitions are imported when the node starts. The default user is created only if they have none.
 	Definitions imports.AtStart
 	// ConnectionTimeout is how long a node must be unreachable before its clients' connections count as ended; 0:
 	// 10 s.
@@ -260,12 +260,18 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.Limits.Exchange(b.life) })
 	b.running.Go(func() { b.Administration.UpgradeHashes(b.life) })
 	b.running.Go(func() { recordJoined(b.life, c, b.Audit) })
-	b.running.Go(func() {
-		b.Definitions.ImportAtStart(b.life)
-		if b.cfg.Authenticate {
-			b.Administration.Found(b.life)
-		}
-	})
+	b.running.Go(func() { b.begin(b.life) })
+}
+
+// begin creates what the configuration's document defines, and the default user of a new cluster that would have no user
+// otherwise.
+func (b *Broker) begin(ctx context.Context) {
+	definitions := b.Definitions.AtStart()
+	definitions.First(ctx)
+	if b.cfg.Authenticate {
+		b.Administration.Found(ctx, definitions.UsersWait())
+	}
+	definitions.Rest(ctx)
 }
 
 // Close ends the background work. Consumers and publishes end with the cluster.

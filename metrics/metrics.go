@@ -66,7 +66,7 @@ type Queue struct {
 }
 
 // Gateway are a node's figures as gateway, and of the dead letters that it forwards. All but
-// Alarm, Blocked and Waiting count since its start.
+// Alarm, Blocked, Waiting and DefinitionsWaiting count since its start.
 type Gateway struct {
 	Published, Confirmed, Rejected, Invalid uint64
 	UnroutableReturned, UnroutableDropped   uint64
@@ -75,6 +75,7 @@ type Gateway struct {
 	ViewAge                                 time.Duration // how old that may be; negative: nobody knows
 	LoginsRefused, LoginsUnseen, Alarms     uint64
 	UnknownArguments                        uint64 // of declarations
+	DefinitionsWaiting                      int    // objects of the configuration's definitions that are not created yet
 	Buffered                                int64  // bytes of deliveries that clients do not take
 	Stopped                                 uint64 // times that a consumer waited for room for more
 	Alarm                                   bool

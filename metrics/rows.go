@@ -255,6 +255,10 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.UnknownArguments) },
 		},
 		{
+			"quorate_definitions_waiting", "", "Objects of the definitions of definitions.file that this node could not create yet, and tries again.", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.DefinitionsWaiting) },
+		},
+		{
 			"quorate_alarms_total", "", "Memory alarms, each of which held publishers back (PUB-10).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Alarms) },
 		},

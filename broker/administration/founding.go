@@ -28,13 +28,14 @@ const barrierName = "founding"
 const foundRetry = 100 * time.Millisecond
 
 // Found creates the default user of a new cluster. All nodes try, but the user is created only once: what exists is not
-// changed, and a user that was deleted later stays deleted (VH-1).
-func (ad *Administration) Found(ctx context.Context) {
+// changed, and a user that was deleted later stays deleted (VH-1). The user is not created if the cluster has others, or
+// usersWait says that it will get some. Found returns when the user is created or ctx has ended.
+func (ad *Administration) Found(ctx context.Context, usersWait bool) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
 	logged := false
 	for !serving.Founded(ad.view()) {
-		if err := ad.tryFound(ctx); err != nil && ctx.Err() == nil && !logged {
+		if err := ad.tryFound(ctx, usersWait); err != nil && ctx.Err() == nil && !logged {
 			logged = true
 			ad.log.Info("the default user cannot be made yet", "error", err)
 		}
@@ -48,7 +49,7 @@ func (ad *Administration) Found(ctx context.Context) {
 
 // tryFound creates the default user unless the cluster was founded before. Two nodes may do it at the same time: their
 // commands apply only to new objects, so there is one user.
-func (ad *Administration) tryFound(ctx context.Context) error {
+func (ad *Administration) tryFound(ctx context.Context, usersWait bool) error {
 	mark := func(name string) error {
 		_, err := ad.commands.Propose(ctx, failure.Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
 			Component: serving.FoundingComponent, Name: name, Value: "1",
@@ -64,7 +65,7 @@ func (ad *Administration) tryFound(ctx context.Context) error {
 		return nil
 	}
 	_, known := v.User(ad.cfg.DefaultUser)
-	if empty := !hasUsers(v); empty || known {
+	if known || !hasUsers(v) && !usersWait {
 		if err := ad.makeDefaultUser(ctx, known); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ package imports
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/broker/audit"
@@ -35,10 +36,11 @@ type Definitions struct {
 	commands *audit.Commands
 	atStart  AtStart
 	log      *slog.Logger
-	imported atomic.Bool // whether the document of atStart is
+	tried    atomic.Bool  // whether the document of atStart was gone through
+	waiting  atomic.Int64 // objects of that document that this node could not create so far
 }
 
-// New returns the Definitions of a node. The caller must also run ImportAtStart.
+// New returns the Definitions of a node. The caller must also carry out AtStart.
 func New(c Config) *Definitions {
 	return &Definitions{
 		cluster: c.Cluster, serving: c.Serving, logins: c.Logins, audit: c.Audit, commands: c.Commands, atStart: c.AtStart, log: c.Log,
@@ -50,6 +52,8 @@ type Request struct {
 	Document []byte
 	VHost    string // import only objects of this vhost; "": all objects
 	DryRun   bool   // only plan the import
+
+	only map[string]bool // paths of the objects to create; nil: all
 }
 
 // Export returns a document with everything that the cluster has except messages, or that one vhost has if vhost is not
@@ -81,7 +85,11 @@ func (d *Definitions) Import(ctx context.Context, r Request, report func(done []
 	}
 	doc.DeclareBy(by)
 	v := d.cluster.View()
-	run := importing{cluster: d.cluster, audit: d.audit, commands: d.commands, steps: definitions.Plan(doc, v, vet), report: report}
+	steps := definitions.Plan(doc, v, vet)
+	if r.only != nil {
+		steps = slices.DeleteFunc(steps, func(s definitions.Step) bool { return !r.only[s.Path] })
+	}
+	run := importing{cluster: d.cluster, audit: d.audit, commands: d.commands, steps: steps, report: report}
 	run.summary.Total = len(run.steps)
 	if r.DryRun {
 		for j := range run.steps {

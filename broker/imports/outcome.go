@@ -20,7 +20,7 @@ const (
 	Different         // exists with other properties, and is left as it is
 	Refused           // cannot be created
 	Skipped           // is not something that an import creates
-	Failed            // could not be created now
+	Failed            // could not be created now, or needs an object that could not
 	outcomes
 )
 
@@ -32,7 +32,18 @@ type Imported struct {
 	Outcome     Outcome
 	Reason      string
 	Warnings    []string // what differs from the document (VH-13)
+
+	cause cause // of the outcome Failed
 }
+
+// cause says what an object with the outcome Failed waits for.
+type cause uint8
+
+const (
+	causeOther   cause = iota // room, another object, or a fault of the node
+	causeVersion              // a version that is not finalised
+	causeCluster              // a leader or a majority
+)
 
 // Summary counts objects by Outcome.
 type Summary struct {

@@ -17,9 +17,13 @@ import (
 const (
 	// importWorkers limits how many objects of an import are created at the same time.
 	importWorkers = 16
-	// maxImportFailures is the number of objects with the outcome Failed after which an import is given up.
+	// maxImportFailures is the number of objects for which no leader or no majority was found in time, after which an
+	// import is given up: each of them takes long.
 	maxImportFailures = 32
 )
+
+// errEarly is the cause of errors about commands that need a version which is not finalised.
+var errEarly = errors.New("broker: the version is not finalised")
 
 // importing is one import. Its workers share it; mu guards the fields below it.
 type importing struct {
@@ -32,7 +36,8 @@ type importing struct {
 	mu      sync.Mutex
 	summary Summary
 	done    []Imported
-	failed  error // the last error of an object that has failed
+	away    int   // objects whose cause is causeCluster
+	failed  error // the last error of such an object
 }
 
 // maxUnreported limits the objects of a batch.
@@ -95,33 +100,50 @@ func (m *importing) stopped(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.summary.Counts[Failed] >= maxImportFailures {
+	if m.away >= maxImportFailures {
 		return m.failed
 	}
 	return nil
 }
 
-// judged derives the result for an object from the error of its creation.
+// judged derives the result for an object from the error of its creation. What is missing may be an object that has
+// failed: kinds are created one after the other, so that one is counted already.
 func (m *importing) judged(out Imported, err error) Imported {
 	if err == nil {
 		return out
 	}
-	out.Outcome, out.Reason = Failed, err.Error()
+	out.Outcome, out.Reason, out.cause = Failed, err.Error(), causeCluster
 	var e *failure.Error
 	if !errors.As(err, &e) {
 		return out
 	}
 	switch e.Class {
+	case failure.NotFound:
+		if out.Outcome, out.cause = Refused, causeOther; m.hasFailed() {
+			out.Outcome = Failed
+		}
 	case failure.PreconditionFailed, failure.ResourceLocked:
 		out.Outcome = Refused
 		if e.State { // another caller has created it meanwhile
 			out.Outcome = Different
 		}
-	case failure.NotFound, failure.AccessRefused, failure.NotAllowed, failure.NotImplemented:
+	case failure.AccessRefused, failure.NotAllowed, failure.NotImplemented:
 		out.Outcome = Refused
-	case failure.ResourceExhausted, failure.Unavailable, failure.ConnectionForced, failure.Internal:
+	case failure.ResourceExhausted, failure.Internal:
+		out.cause = causeOther
+	case failure.Unavailable, failure.ConnectionForced:
+		if errors.Is(err, errEarly) {
+			out.cause = causeVersion
+		}
 	}
 	return out
+}
+
+// hasFailed reports whether an object has failed so far.
+func (m *importing) hasFailed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.summary.Counts[Failed] > 0
 }
 
 // add counts the result for an object, and reports a batch if it is full.
@@ -129,7 +151,8 @@ func (m *importing) add(o Imported, err error) {
 	m.mu.Lock()
 	m.done = append(m.done, o)
 	m.summary.Counts[o.Outcome]++
-	if o.Outcome == Failed {
+	if o.Outcome == Failed && o.cause == causeCluster {
+		m.away++
 		m.failed = err
 	}
 	full := len(m.done) >= maxUnreported
@@ -213,7 +236,7 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 // early refuses a command that cannot be proposed yet, because the cluster is new or is being upgraded.
 func (m *importing) early(cmd catalog.Command, about failure.Error) error {
 	if early := m.cluster.View().Allows(cmd); early != nil {
-		about.Class, about.RetryAfter, about.Reason = failure.Unavailable, failure.RetryAfter, early.Reason
+		about.Class, about.RetryAfter, about.Reason, about.Cause = failure.Unavailable, failure.RetryAfter, early.Reason, errEarly
 		return &about
 	}
 	return nil

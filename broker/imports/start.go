@@ -2,6 +2,7 @@ package imports
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/definitions"
 )
 
 // The global parameters about documents that nodes import when they start.
@@ -19,77 +21,199 @@ const (
 	definitionsComponent = "definitions"
 	importBarrier        = "barrier"
 	importedName         = "imported"  // the hash of the document that was imported last
-	importingName        = "importing" // hash of the document and node of an import under way
+	importingName        = "importing" // the claim of the node that imports: hash of the document and life of the node
+	triedName            = "tried"     // the claim whose node has gone through the document
 )
 
 const (
-	// importRetry is the interval at which a node tries to import the document.
-	importRetry = 500 * time.Millisecond
+	// importRetry is the first interval at which a node tries to import the document; it stays while the node is not
+	// ready. maxImportRetry is the longest one.
+	importRetry    = 500 * time.Millisecond
+	maxImportRetry = 30 * time.Second
+	// importPatience limits how long a node is not ready because a version is about to be finalised, or some of the
+	// objects got no leader.
+	importPatience = time.Minute
 	// maxImportLines limits the log lines about objects of one import.
 	maxImportLines = 100
 )
 
-// Pending reports whether the document of the configuration still has to be imported.
-func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.imported.Load() }
+// Pending reports whether nobody has gone through the document of the configuration yet. Until then the node is not
+// ready.
+func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.tried.Load() }
 
-// ImportAtStart imports the document of the configuration, if there is one. It tries again until the cluster can accept
-// it. It skips a document that the cluster has already imported. While another live node imports the same document, it
-// waits for that node.
-func (d *Definitions) ImportAtStart(ctx context.Context) {
-	if d.atStart.Document == nil {
-		return
+// Warning describes the objects of the configuration's document that wait, on the node that imports it; "": there are
+// none.
+func (d *Definitions) Warning() string {
+	n := d.waiting.Load()
+	if n == 0 || d.Pending() {
+		return ""
 	}
-	tick := time.NewTicker(importRetry)
-	defer tick.Stop()
+	return fmt.Sprintf("%d objects of the definitions could not be created yet, and are tried again: the log names them", n)
+}
+
+// Waiting returns how many objects of the configuration's document wait, on the node that imports it.
+func (d *Definitions) Waiting() int { return int(d.waiting.Load()) }
+
+// stage is how far the import of the configuration's document has come, on whatever node.
+type stage uint8
+
+const (
+	stageUntried  stage = iota
+	stageTried          // every object was tried; what could not be created is tried again
+	stageComplete       // nothing is left to do
+)
+
+// Starting imports the document of the configuration when a node starts. Its methods must be called one after the
+// other, First before Rest.
+type Starting struct {
+	*Definitions
+
+	hash  string
+	stage stage
+	left  map[string]bool // paths of the objects that this node's last pass could not create; nil: it has made none
+	since time.Time       // of this node's first pass
+	every time.Duration   // until the next try
+}
+
+// AtStart returns the import of the configuration's document, which the caller carries out.
+func (d *Definitions) AtStart() *Starting {
+	s := &Starting{Definitions: d, hash: d.atStart.hash(), every: importRetry}
+	if d.atStart.Document == nil {
+		s.stage = stageComplete
+	}
+	return s
+}
+
+// First goes through the document once, and tries again until the cluster can accept it or ctx ends. It skips a document
+// that the cluster has imported already. While another live node imports the same document, it waits for that one.
+func (s *Starting) First(ctx context.Context) { s.reach(ctx, stageTried) }
+
+// Rest creates what could not be created yet, because it needs a newer version, room on disks or another such object.
+// It ends when nothing is left, or with ctx.
+func (s *Starting) Rest(ctx context.Context) { s.reach(ctx, stageComplete) }
+
+// UsersWait reports, after First, whether the document has users that may be created later.
+func (s *Starting) UsersWait() bool {
+	if s.stage != stageTried {
+		return false
+	}
+	doc, err := definitions.Parse(s.atStart.Document, "")
+	return err == nil && doc.Has(definitions.KindUser)
+}
+
+// reach tries until the import has come to a stage.
+func (s *Starting) reach(ctx context.Context, want stage) {
 	logged := false
-	for {
-		done, err := d.tryImport(ctx)
-		if done {
-			d.imported.Store(true)
-			return
+	for s.stage < want {
+		version := s.cluster.View().Version()
+		at, err := s.try(ctx)
+		if s.stage = max(s.stage, at); s.stage >= stageTried {
+			s.tried.Store(true)
 		}
 		if err != nil && ctx.Err() == nil && !logged {
 			logged = true
-			d.log.Info("definitions cannot be imported yet", "error", err)
+			s.log.Info("definitions cannot be imported yet", "error", err)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if s.stage < want && !s.pause(ctx, version) {
 			return
 		}
 	}
 }
 
-// tryImport imports the document, unless the cluster has imported it or another live node is importing it; done reports
-// that nothing is left to do. A node claims the import with a parameter, so that only one node does it.
-func (d *Definitions) tryImport(ctx context.Context) (done bool, err error) {
-	hash := d.atStart.hash()
-	if err := d.setParameter(ctx, importBarrier, "1"); err != nil {
-		return false, err // without an error, the view is now as new as the log was
+// pause waits until it is time for another try, or another version than the one of the last try is finalised. It
+// returns false if ctx has ended.
+func (s *Starting) pause(ctx context.Context, version catalog.Version) bool {
+	if s.stage == stageTried {
+		s.every = min(2*s.every, maxImportRetry)
 	}
-	v := d.cluster.View()
-	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !d.atStart.Always {
-		d.log.Info("definitions are unchanged since they were imported", "hash", hash)
-		return true, nil
+	due := time.NewTimer(s.every)
+	defer due.Stop()
+	for {
+		changed := s.cluster.ViewChanged()
+		if s.cluster.View().Version() != version {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-due.C:
+			return true
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
 	}
-	status, err := d.cluster.Status(ctx)
+}
+
+// try imports the document, or what is left of it, unless the cluster has imported it or another live node is importing
+// it. A node claims the import with a parameter, so that only one node does it.
+func (s *Starting) try(ctx context.Context) (stage, error) {
+	if err := s.setParameter(ctx, importBarrier, "1"); err != nil {
+		return stageUntried, err // without an error, the view is now as new as the log was
+	}
+	v := s.cluster.View()
+	if parameter(v, importedName) == s.hash && !s.atStart.Always {
+		s.log.Info("definitions are unchanged since they were imported", "hash", s.hash)
+		s.waiting.Store(0)
+		return stageComplete, nil
+	}
+	status, err := s.cluster.Status(ctx)
 	if err != nil {
-		return false, err
+		return stageUntried, err
 	}
-	mine := hash + " " + lifeOf(string(status.Node), uint64(status.Epoch))
-	if claim, ok := v.Parameter("", definitionsComponent, importingName); ok && claim.Value != mine && claimLives(claim.Value, hash, &status) {
-		return false, nil
+	mine := s.hash + " " + lifeOf(string(status.Node), uint64(status.Epoch))
+	claim := parameter(v, importingName)
+	switch {
+	case claim == mine:
+	case claimLives(claim, s.hash, &status):
+		if parameter(v, triedName) == claim {
+			return stageTried, nil
+		}
+		return stageUntried, nil
+	default:
+		if err := s.setParameter(ctx, importingName, mine); err != nil {
+			return stageUntried, err
+		}
 	}
-	if err := d.setParameter(ctx, importingName, mine); err != nil {
-		return false, err
-	}
-	err = d.audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
-		return d.importHere(ctx, hash)
+	waits := false
+	err = s.audit.ByItself(ctx, audit.Act{Operation: audit.OpDefinitionsImport, Kind: "definitions", Name: s.hash}, func(ctx context.Context) (err error) {
+		waits, err = s.pass(ctx)
+		return err
 	})
-	if err != nil {
-		return false, err
+	switch {
+	case err != nil:
+		return stageUntried, err
+	case waits:
+		return stageUntried, &failure.Error{
+			Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(len(s.left)) + " objects could not be created for now",
+		}
+	case len(s.left) > 0:
+		if parameter(v, triedName) == mine {
+			return stageTried, nil
+		}
+		return stageTried, s.setParameter(ctx, triedName, mine)
 	}
-	return true, d.setParameter(ctx, importedName, hash)
+	return s.finish(ctx)
+}
+
+// finish records that the document is imported.
+func (s *Starting) finish(ctx context.Context) (stage, error) {
+	if err := s.setParameter(ctx, importedName, s.hash); err != nil {
+		return stageUntried, err
+	}
+	if s.atStart.Always { // the next node imports the document, too
+		if err := s.setParameter(ctx, importingName, ""); err != nil {
+			return stageUntried, err
+		}
+	}
+	return stageComplete, nil
+}
+
+// parameter returns the value of one of the global parameters about imports; "": it is not set.
+func parameter(v *catalog.View, name string) string {
+	p, ok := v.Parameter("", definitionsComponent, name)
+	if !ok {
+		return ""
+	}
+	return p.Value
 }
 
 // lifeOf names one life of a node.
@@ -129,40 +253,90 @@ func loggedAtStart(o *Imported) (made bool, why string) {
 	return false, ""
 }
 
-// importHere imports the document with the rights of the node. It logs what differs from the document, in at most
-// maxImportLines lines. If some objects could not be created now, it returns an error, so that the import is tried
-// again.
-func (d *Definitions) importHere(ctx context.Context, hash string) error {
-	lines := 0
-	summary, err := d.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: d.atStart.Document}, func(done []Imported, _ int) {
+// pass imports what is left of the document, with the rights of the node. It logs what differs from the document, in at
+// most maxImportLines lines. waits reports that the node should not be ready before another pass.
+func (s *Starting) pass(ctx context.Context) (waits bool, err error) {
+	var failed []Imported
+	left, lines := map[string]bool{}, 0
+	causes := map[cause]int{}
+	summary, err := s.Import(identity.WithIdentity(ctx, identity.Itself()), Request{Document: s.atStart.Document, only: s.left}, func(done []Imported, _ int) {
 		for i := range done {
 			o := &done[i]
-			made, why := loggedAtStart(o)
-			if why == "" {
+			if o.Outcome != Failed {
+				s.logObject(o, &lines)
 				continue
 			}
-			if lines++; lines > maxImportLines {
-				continue
-			}
-			log := d.log.With("kind", o.Kind, "vhost", o.VHost, "name", o.Name, "path", o.Path, "reason", why)
-			if made {
-				log.Warn("an object of the definitions is imported with changes")
-			} else {
-				log.Warn("an object of the definitions is not imported")
+			left[o.Path] = true
+			if causes[o.cause]++; len(failed) < maxImportLines {
+				failed = append(failed, *o)
 			}
 		}
 	})
-	n := summary.Counts
-	level := slog.LevelInfo
-	if lines > 0 {
-		level = slog.LevelWarn
+	if err != nil {
+		return false, err
 	}
-	if err == nil {
-		d.log.Log(ctx, level, "definitions are imported", "hash", hash, "created", n[Created], "unchanged", n[Unchanged],
+	first := s.left == nil
+	if first {
+		s.since = time.Now()
+	}
+	s.left = left
+	s.waiting.Store(int64(len(left)))
+	if s.stage == stageUntried && s.soon(ctx, causes) && time.Since(s.since) < importPatience {
+		return true, nil
+	}
+	if s.stage == stageUntried || first || len(left) == 0 {
+		for i := range failed {
+			s.logObject(&failed[i], &lines)
+		}
+		level := slog.LevelInfo
+		if lines > 0 {
+			level = slog.LevelWarn
+		}
+		n := summary.Counts
+		s.log.Log(ctx, level, "definitions are imported", "hash", s.hash, "created", n[Created], "unchanged", n[Unchanged],
 			"different", n[Different], "refused", n[Refused], "skipped", n[Skipped], "failed", n[Failed])
 	}
-	if err == nil && n[Failed] > 0 {
-		err = &failure.Error{Class: failure.Unavailable, Kind: "definitions", RetryAfter: failure.RetryAfter, Reason: strconv.Itoa(n[Failed]) + " objects could not be made for now"}
+	return false, nil
+}
+
+// soon reports whether more could be created shortly: some objects found no leader, or need a version that is about to
+// be finalised, as in a new cluster. A version that an operator has to finalise, or that an older build holds back, may
+// take days.
+func (s *Starting) soon(ctx context.Context, failed map[cause]int) bool {
+	if failed[causeCluster] > 0 {
+		return true
 	}
-	return err
+	if failed[causeVersion] == 0 {
+		return false
+	}
+	v, err := s.cluster.Catalog().Versions(ctx)
+	if err != nil {
+		return true
+	}
+	for _, h := range v.Held {
+		if h.Reads > 0 {
+			return false
+		}
+	}
+	return len(v.Manual) == 0
+}
+
+// logObject logs an object that differs from the document, or says why it does not exist. lines counts the lines.
+func (s *Starting) logObject(o *Imported, lines *int) {
+	made, why := loggedAtStart(o)
+	if why == "" {
+		return
+	}
+	if *lines++; *lines > maxImportLines {
+		return
+	}
+	log := s.log.With("kind", o.Kind, "vhost", o.VHost, "name", o.Name, "path", o.Path, "reason", why)
+	switch {
+	case made:
+		log.Warn("an object of the definitions is imported with changes")
+	case o.Outcome == Failed:
+		log.Warn("an object of the definitions cannot be created yet, and is tried again")
+	default:
+		log.Warn("an object of the definitions is not imported")
+	}
 }

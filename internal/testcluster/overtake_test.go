@@ -30,7 +30,7 @@ func TestNothingOvertakes(t *testing.T) {
 		t.Skip("starts nodes")
 	}
 	const low = 1 << 20
-	c := testcluster.StartDiskLow(t, 3, low)
+	c := testcluster.StartAs(t, 3, testcluster.Settings{DiskLow: low})
 	p, owner := dial(t, c.Addrs()[0]), dial(t, c.Addrs()[2])
 	owner.declare(t, "q", number("x-quorum-initial-group-size", 1))
 	testcluster.Poll(t, "the node knows the queue", func() error {

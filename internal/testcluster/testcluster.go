@@ -60,6 +60,7 @@ type Cluster struct {
 	tracers   func(node string) *tracing.Tracer // nil: nothing is traced
 	incoming  int64                             // limits.incoming_bytes of each node, over gRPC; 0: the default
 	diskLow   int64                             // storage.disk_low of each node; 0: the default
+	manual    bool                              // an operator finalises newer versions
 }
 
 // node is one node's settings, and its parts while it runs.
@@ -104,12 +105,6 @@ func StartTLS(t testing.TB, n int) *Cluster {
 func StartIncoming(t testing.TB, n int, bytes int64) *Cluster {
 	t.Helper()
 	return (&Cluster{t: t, dir: t.TempDir(), incoming: bytes}).start(n)
-}
-
-// StartDiskLow is Start with a limit, in bytes, below which the free space of a node's disk counts as low.
-func StartDiskLow(t testing.TB, n int, bytes int64) *Cluster {
-	t.Helper()
-	return (&Cluster{t: t, dir: t.TempDir(), diskLow: bytes}).start(n)
 }
 
 // StartMany is Start for many queues, which hibernate when they are unused for a time, if that is
@@ -356,7 +351,7 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log, Lines: lines,
-		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command, DiskLow: c.diskLow,
+		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command, DiskLow: c.diskLow, ManualFinalise: c.manual,
 	})
 	if err != nil {
 		c.t.Fatal(err)

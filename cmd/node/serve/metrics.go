@@ -3,6 +3,7 @@ package serve
 import (
 	"iter"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -96,7 +97,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
 		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarms.Now() != nil,
-		UnknownArguments: c.UnknownArguments, Buffered: buffered, Stopped: stopped,
+		UnknownArguments: c.UnknownArguments, DefinitionsWaiting: n.broker.Definitions.Waiting(), Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Consumed:            c.Consumed, ConsumedAutoAck: c.ConsumedAutoAck, Got: c.Got, GotAutoAck: c.GotAutoAck,
 		Audit:   n.auditFigures(),
@@ -139,7 +140,7 @@ func (n *node) warning() string {
 	if a := n.broker.Alarms.Now(); a != nil {
 		return a.Reason
 	}
-	return n.part.Warning()
+	return strings.Trim(n.part.Warning()+"; "+n.broker.Definitions.Warning(), "; ")
 }
 
 // linkFigures are the figures of all links.
