@@ -76,7 +76,7 @@ type Config struct {
 	// Hashing is called before a password is hashed, with the number of passwords that are then being hashed. Each
 	// keeps a processor busy for tens of milliseconds. nil: nothing is called.
 	Hashing func(passwords int)
-	// Definitions are imported when the node starts. The default user is created only if they have none.
+	// Definitions are imported when the node starts. The user guest is created only if they have none.
 	Definitions imports.AtStart
 	// ConnectionTimeout is how long a node must be unreachable before its clients' connections count as ended; 0:
 	// 10 s.
@@ -263,12 +263,17 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.begin(b.life) })
 }
 
-// begin creates what the configuration's document defines, and the default user of a new cluster that would have no user
-// otherwise.
+// begin creates the default user of a new cluster and what the configuration's document defines. A default user that
+// the settings name is created before the document's users: whoever set it must be able to log in, whatever the document
+// has. The user guest is for clusters that would have no user otherwise.
 func (b *Broker) begin(ctx context.Context) {
+	named := b.cfg.Authenticate && b.cfg.DefaultUser != administration.DefaultUser
+	if named {
+		b.Administration.Found(ctx, false)
+	}
 	definitions := b.Definitions.AtStart()
 	definitions.First(ctx)
-	if b.cfg.Authenticate {
+	if b.cfg.Authenticate && !named {
 		b.Administration.Found(ctx, definitions.UsersWait())
 	}
 	definitions.Rest(ctx)

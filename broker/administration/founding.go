@@ -28,8 +28,8 @@ const barrierName = "founding"
 const foundRetry = 100 * time.Millisecond
 
 // Found creates the default user of a new cluster. All nodes try, but the user is created only once: what exists is not
-// changed, and a user that was deleted later stays deleted (VH-1). The user is not created if the cluster has others, or
-// usersWait says that it will get some. Found returns when the user is created or ctx has ended.
+// changed, and a user that was deleted later stays deleted (VH-1). The user guest is not created if the cluster has users,
+// or usersWait says that it will get some. Found returns when the user is created or ctx has ended.
 func (ad *Administration) Found(ctx context.Context, usersWait bool) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()
@@ -65,7 +65,8 @@ func (ad *Administration) tryFound(ctx context.Context, usersWait bool) error {
 		return nil
 	}
 	_, known := v.User(ad.cfg.DefaultUser)
-	if known || !hasUsers(v) && !usersWait {
+	named := ad.cfg.DefaultUser != DefaultUser
+	if named || known || !hasUsers(v) && !usersWait {
 		if err := ad.makeDefaultUser(ctx, known); err != nil {
 			return err
 		}

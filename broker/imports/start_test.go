@@ -143,3 +143,22 @@ func TestImportAlways(t *testing.T) {
 		t.Errorf("after a restart: %+v, %v", found, err)
 	}
 }
+
+// VH-1: the default user that the settings name can log in whatever users the document has, with the settings' password.
+func TestDefaultUserBesideDefinitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes: not in short mode")
+	}
+	document := fmt.Appendf(nil, `{"users":[{"name":"chief","password":"secret","tags":["administrator"]},{"name":"ops","password":"other","tags":[]}]}`)
+	c := testcluster.StartWith(t, 3, broker.Config{
+		DefaultUser: "ops", DefaultPassword: "secret", Definitions: imports.AtStart{Document: document},
+	})
+	for i := range 3 {
+		if err := errors.Join(logsIn(c, i, "ops"), logsIn(c, i, "chief")); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	if u, ok := c.Cluster(0).View().User("ops"); !ok || len(u.Tags) != 1 {
+		t.Errorf("%+v is no administrator", u)
+	}
+}

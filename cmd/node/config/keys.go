@@ -66,7 +66,7 @@ func Keys() []Key {
 		{"tls.client.auth", "", "whether clients present a certificate of tls.client.ca: none, optional (a certificate that is presented must be valid) or required; empty: required if tls.client.ca is set, else none"},
 		{"tls.client.login_from", "", "part of a client's certificate that names the user for AMQP's mechanism EXTERNAL: common_name, san_dns, san_email or san_uri; empty: certificates do not log in"},
 		{"auth.mode", "password", "password: clients log in; none: anyone may do anything, with listen.client on loopback only, for trying out"},
-		{"auth.default_user", "guest", "administrator that a new cluster is founded with"},
+		{"auth.default_user", "guest", "administrator that a new cluster is founded with, whatever users definitions.file has; guest only if that has none"},
 		{"auth.default_password", "guest", "its password when the cluster is founded"},
 		{"auth.default_password_file", "", "file with that password; empty: auth.default_password applies"},
 		{"auth.backends", []string{"internal"}, "backends that are asked at a login, in this order, until one accepts: internal, the users of the cluster; oauth2, the tokens of an issuer; ldap, the users of a directory"},
