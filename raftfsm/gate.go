@@ -30,19 +30,28 @@ import (
 // back to its state, drop the entries behind it, and count them as stored all the same.
 //
 // It keeps from raft what it must not hear of elections; see Group.hear.
+//
+// It lets nobody but raft's main goroutine change a term; see SetHeartbeatHandler.
 type gate struct {
 	raft.Transport
 	disk      *durability
 	open      openGate
 	shut      func() bool
-	covers    func(*raft.InstallSnapshotRequest) bool // this member has all that the snapshot stands for
-	hear      func(command any) (any, error)          // what raft is to have of a call
+	known     known
 	stop      <-chan struct{}
 	rpcs      chan raft.RPC // to raft
 	snapshots atomic.Int32  // being sent
 
 	one     sync.Mutex            // around a call whose answer has to wait
 	answers chan raft.RPCResponse // of raft, to that call; nil before the first
+}
+
+// known is what a gate asks its member, to answer a call in raft's place. The functions may be called from
+// any goroutine.
+type known struct {
+	covers  func(*raft.InstallSnapshotRequest) bool // the member has all that the snapshot stands for
+	follows func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse
+	hear    func(command any) (any, error) // what raft is to have of a call
 }
 
 // receiver is a transport that hands calls to a function, which does not return before raft
@@ -64,11 +73,8 @@ const (
 var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it has failed")
 
 // newGate returns a gate to the transport t.
-func newGate(
-	t raft.Transport, d *durability, open openGate, shut func() bool, covers func(*raft.InstallSnapshotRequest) bool,
-	hear func(command any) (any, error), stop <-chan struct{},
-) *gate {
-	g := &gate{Transport: t, disk: d, open: open, shut: shut, covers: covers, hear: hear, stop: stop, rpcs: make(chan raft.RPC)}
+func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, k known, stop <-chan struct{}) *gate {
+	g := &gate{Transport: t, disk: d, open: open, shut: shut, known: k, stop: stop, rpcs: make(chan raft.RPC)}
 	if r, can := t.(receiver); can {
 		r.Receive(g.hand)
 	}
@@ -101,7 +107,7 @@ func (t *gate) serve() {
 // before.
 func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
 	call, wait := rpc, false
-	command, err := t.hear(rpc.Command)
+	command, err := t.known.hear(rpc.Command)
 	if err != nil {
 		give(rpc.RespChan, failed(err))
 		return true
@@ -111,7 +117,7 @@ func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
 	case *raft.AppendEntriesRequest:
 		wait = len(c.Entries) > 0 && t.disk.later
 	case *raft.InstallSnapshotRequest:
-		if t.covers(c) {
+		if t.known.covers(c) {
 			t.answer(rpc.RespChan, raft.RPCResponse{Response: &raft.InstallSnapshotResponse{Term: c.Term, Success: true}})
 			return true
 		}

@@ -135,7 +135,8 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 		votes:   voters{configuration: g.configuration},
 		barred:  g.barred,
 	}
-	g.out = newGate(g.c.Transport, g.disk, g.c.open, func() bool { return g.Failed() != nil || g.Stalled() }, g.covers, g.hear, g.stop)
+	silent := func() bool { return g.Failed() != nil || g.Stalled() }
+	g.out = newGate(g.c.Transport, g.disk, g.c.open, silent, known{g.covers, g.follows, g.hear}, g.stop)
 	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed

@@ -78,8 +78,7 @@ func TestHeldPipelineEndsWithItsConnection(t *testing.T) {
 		_, here := raft.NewInmemTransport("here")
 		_, there := raft.NewInmemTransport("there")
 		here.Connect("there", there)
-		out := newGate(here, d, 0, func() bool { return false }, func(*raft.InstallSnapshotRequest) bool { return false },
-			func(command any) (any, error) { return command, nil }, stop)
+		out := newGate(here, d, 0, func() bool { return false }, known{hear: func(command any) (any, error) { return command, nil }}, stop)
 		go func() { // the follower is fast
 			for range 2 {
 				rpc := <-there.Consumer()
