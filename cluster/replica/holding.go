@@ -59,8 +59,8 @@ func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 	case h.past(r):
 	case g == nil:
 		// A node whose directory was lost must not vote in groups that it has forgotten. So it
-		// opens no group without files until the catalog has registered it.
-		if !held && (current || h.cfg.Storage.HasQueue(r.UID)) {
+		// opens no group without a log until the catalog has registered it.
+		if !held && (current || h.cfg.Storage.Has(r.UID.Group())) {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
@@ -148,15 +148,15 @@ func (h *Host) orphans() ([]id.QueueUID, error) {
 }
 
 // endGap is for a log that has lost records without showing whose they were. It determines which
-// members have lost everything: those that this node has according to the catalog, and for which
-// nothing is stored.
+// members have lost everything: those that this node has according to the catalog, and that have
+// no record in the log. Files beside the log show nothing: a directory may be there without a snapshot.
 func (h *Host) endGap(v *catalog.View) error {
 	if h.cfg.Storage.Gap() == nil || !h.Current(v) {
 		return nil
 	}
 	var lost []id.GroupID
 	for r := range v.Queues() {
-		if slices.Contains(r.Members, h.cfg.Node) && !h.cfg.Storage.HasQueue(r.UID) {
+		if r.Holds(h.cfg.Node) && !h.cfg.Storage.Has(r.UID.Group()) {
 			lost = append(lost, r.UID.Group())
 		}
 	}

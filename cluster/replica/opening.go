@@ -81,7 +81,7 @@ func (h *Host) Wake(uid id.QueueUID) bool {
 	v := h.cfg.Views.View()
 	r, exists := v.QueueByUID(uid)
 	// A member that joins is opened by the reconcile loop, which keeps the right order.
-	if !exists || !r.Holds(h.cfg.Node) || h.past(r) || Joins(r, h.cfg.Node) != nil || !h.Current(v) && !h.cfg.Storage.HasQueue(uid) {
+	if !exists || !r.Holds(h.cfg.Node) || h.past(r) || Joins(r, h.cfg.Node) != nil || !h.Current(v) && !h.cfg.Storage.Has(uid.Group()) {
 		return false
 	}
 	h.mu.Lock()
