@@ -88,7 +88,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	g.proposer.begin = func() { g.spawn(g.steps) }
 	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange
 	g.base.Store(&c.Base)
-	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
+	if err := snaps.bind(c.Group, snapshotOwner{g.log, g.compactSoon, g.fail}); err != nil {
 		return nil, err
 	}
 	snaps.early = c.open&openSnapshot != 0

@@ -97,7 +97,7 @@ func openInstall(d vfs.Dir, dir string, applied uint64) (*installMember, error) 
 	if m.snaps, ok = s.(*snapshots); !ok {
 		return m, fmt.Errorf("store is a %T", s)
 	}
-	if err := m.snaps.bind(testGroup, func() {}); err != nil {
+	if err := m.snaps.bind(testGroup, idleOwner()); err != nil {
 		return m, err
 	}
 	if err := m.snaps.recover(); err != nil {

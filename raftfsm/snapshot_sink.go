@@ -184,8 +184,13 @@ func (k *snapshotSink) Close() error {
 		return k.err
 	}
 	k.closed = true
-	if k.err = k.finish(); k.err != nil {
-		k.err = errors.Join(fmt.Errorf("raftfsm: group %s: snapshot %s: %w", k.head.group, k.ID(), k.err), k.discard())
+	if err := k.finish(); err != nil {
+		k.err = fmt.Errorf("raftfsm: group %s: snapshot %s: %w", k.head.group, k.ID(), err)
+		if errors.Is(err, errUnsettled) {
+			k.to.owner.fail(k.err)
+		} else {
+			k.err = errors.Join(k.err, k.discard())
+		}
 	}
 	k.letGo()
 	return k.err

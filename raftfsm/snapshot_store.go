@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,13 +22,26 @@ const (
 	temporarySuffix = ".tmp"
 )
 
+// errUnsettled is the error of a snapshot that has its name, which may not survive a power cut: nobody
+// knows which snapshot a start would find.
+var errUnsettled = errors.New("it may be the one with which the member starts again, or not")
+
+// snapshotOwner is what a group does for its snapshot store, which calls it without a lock.
+type snapshotOwner struct {
+	log    *slog.Logger
+	onIdle func()      // nothing is busy any more, and a compaction was put off
+	fail   func(error) // stops the group
+}
+
 // snapshots is a group's raft.SnapshotStore: one durable snapshot in a directory, the
 // bodies that it refers to in the storage.
 type snapshots struct {
-	dir     string
-	storage Storage
-	group   id.GroupID // set by bind, before raft uses the store
-	early   bool       // likewise; tests only: publish before the log is durable
+	dir       string
+	storage   Storage
+	syncNames func(dir string) error // syncDir; a test makes it fail
+	group     id.GroupID             // set by bind, before raft uses the store
+	owner     snapshotOwner          // likewise
+	early     bool                   // likewise; tests only: publish before the log is durable
 
 	mu       sync.Mutex // guards what follows; never held while bodies are read or stored
 	newest   *snapshotFile
@@ -39,14 +53,13 @@ type snapshots struct {
 	busy     int           // those, exports, and a compaction under way: nothing else is dropped meanwhile
 	putOff   bool          // compact was called while busy
 	sinks    uint64        // snapshots begun, for the names of temporary files
-	onIdle   func()        // called when busy falls to 0 and a compaction was put off
 }
 
 // OpenSnapshots opens a group's snapshot directory. The directory need not exist until the first
 // snapshot; most groups of a node have none. A snapshot file holds the machine's bytes; a snapshot
 // that is sent also has the live bodies from the storage.
 func OpenSnapshots(dir string, s Storage) (raft.SnapshotStore, error) {
-	st := &snapshots{dir: dir, storage: s}
+	st := &snapshots{dir: dir, storage: s, syncNames: syncDir}
 	names, err := st.files()
 	if errors.Is(err, fs.ErrNotExist) {
 		return st, nil
@@ -86,27 +99,28 @@ func (s *snapshots) sweep(suffix string) error {
 	if err != nil {
 		return fmt.Errorf("raftfsm: %w", err)
 	}
+	var faults []error
 	for _, e := range entries {
 		if s.newest != nil && e.Name() == filepath.Base(s.newest.path) {
 			continue
 		}
 		if strings.HasSuffix(e.Name(), snapshotSuffix) || strings.HasSuffix(e.Name(), suffix) {
-			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("raftfsm: %w", err)
+			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				faults = append(faults, fmt.Errorf("raftfsm: %w", err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 // bind sets whose snapshots it keeps. The newest must be of this group.
-func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
+func (s *snapshots) bind(g id.GroupID, owner snapshotOwner) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.newest != nil && s.newest.group != g {
 		return fmt.Errorf("raftfsm: snapshot %s is of group %s, not of %s", s.newest.path, s.newest.group, g)
 	}
-	s.group, s.onIdle, s.starting, s.up = g, onIdle, true, make(chan struct{})
+	s.group, s.owner, s.starting, s.up = g, owner, true, make(chan struct{})
 	return nil
 }
 
@@ -135,21 +149,31 @@ func (s *snapshots) recover() error {
 	if err := s.storage.DropRetained(f.index); err != nil {
 		return err
 	}
-	first, err1 := s.storage.FirstIndex()
-	last, err2 := s.storage.LastIndex()
-	if err := errors.Join(err1, err2); err != nil || last == 0 || f.index < first {
+	first, last, is, err := s.superseded(f)
+	if !is || err != nil {
 		return err
 	}
-	if f.index <= last {
-		var l raft.Log
-		if err := s.storage.GetLog(f.index, &l); err != nil {
-			return fmt.Errorf("entry %d, the last of the snapshot: %w", f.index, err)
-		}
-		if l.Term == f.term {
-			return nil
-		}
-	}
 	return s.storage.DeleteRange(first, last)
+}
+
+// superseded returns the first and the last entry of the log, and whether the snapshot f stands for all of
+// them: the log lacks the snapshot's last entry.
+func (s *snapshots) superseded(f *snapshotFile) (first, last uint64, is bool, err error) {
+	first, err = s.storage.FirstIndex()
+	if err == nil {
+		last, err = s.storage.LastIndex()
+	}
+	if err != nil || last == 0 || f.index < first {
+		return first, last, false, err
+	}
+	if f.index > last {
+		return first, last, true, nil
+	}
+	var l raft.Log
+	if err := s.storage.GetLog(f.index, &l); err != nil {
+		return first, last, false, fmt.Errorf("entry %d, the last of the snapshot: %w", f.index, err)
+	}
+	return first, last, l.Term != f.term, nil
 }
 
 // latest is nil before the first snapshot.
@@ -241,10 +265,10 @@ func (s *snapshots) hold() {
 func (s *snapshots) release() {
 	s.mu.Lock()
 	s.busy--
-	idle := s.busy == 0 && s.putOff && s.onIdle != nil
+	idle := s.busy == 0 && s.putOff
 	s.mu.Unlock()
 	if idle {
-		s.onIdle()
+		s.owner.onIdle()
 	}
 }
 
@@ -276,7 +300,8 @@ func (s *snapshots) sync() error {
 	return s.storage.Sync()
 }
 
-// publish makes a written file the newest snapshot.
+// publish makes a written file the newest snapshot. After an error the snapshot does not count, unless
+// that is errUnsettled: then it may count at the next start, and nothing that it refers to may go.
 func (s *snapshots) publish(temporary string, install bool) error {
 	f, err := loadSnapshot(temporary)
 	if err != nil {
@@ -291,14 +316,18 @@ func (s *snapshots) publish(temporary string, install bool) error {
 	if err := os.Rename(temporary, f.path); err != nil {
 		return err
 	}
-	if err := syncDir(s.dir); err != nil {
-		return errors.Join(err, os.Remove(f.path)) // nobody may find it: its bodies go
+	if err := s.syncNames(s.dir); err != nil {
+		return fmt.Errorf("%w: %w", errUnsettled, err)
 	}
 	s.newest = f
 	if install {
 		s.restore = f.id()
 	}
-	return s.sweep(snapshotSuffix)
+	// It counts from here on. What is left of older ones takes room alone, and goes with a later one.
+	if err := s.sweep(snapshotSuffix); err != nil {
+		s.owner.log.Warn("an older snapshot cannot be removed; the next one tries again", "snapshot", f.path, "error", err)
+	}
+	return nil
 }
 
 // makeDir makes a directory and those above it that are missing, durably.

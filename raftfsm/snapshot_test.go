@@ -252,7 +252,7 @@ func openTestSnapshots(t *testing.T, dir string, storage Storage) *snapshots {
 	if !ok {
 		t.Fatalf("store is a %T", st)
 	}
-	if err := s.bind(testGroup, func() {}); err != nil {
+	if err := s.bind(testGroup, idleOwner()); err != nil {
 		t.Fatal(err)
 	}
 	s.started(func() uint64 { return 0 })
@@ -413,7 +413,7 @@ func TestSnapshotCancelLeavesNothing(t *testing.T) {
 func TestNothingIsDroppedWhileASnapshotIsSent(t *testing.T) {
 	s, storage := snapshotFixture(t)
 	idle := make(chan struct{}, 1)
-	s.onIdle = func() { idle <- struct{}{} }
+	s.owner.onIdle = func() { idle <- struct{}{} }
 	id := s.latest().id()
 	meta, r, err := s.Open(id)
 	if err != nil {
@@ -493,7 +493,7 @@ func TestDamagedSnapshotFileIsRefused(t *testing.T) {
 	if names, err := again.files(); err != nil || !slices.Equal(names, []string{filepath.Base(path)}) {
 		t.Errorf("files %v, %v", names, err)
 	}
-	if err := again.bind(testGroup+1, nil); err == nil {
+	if err := again.bind(testGroup+1, idleOwner()); err == nil {
 		t.Error("another group took the snapshot")
 	}
 }
