@@ -86,7 +86,7 @@ func TestLostMember(t *testing.T) {
 					n.t.Fatal(err)
 				}
 			}
-		}, "nothing in the log"},
+		}, "has no segments"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

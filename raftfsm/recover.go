@@ -51,6 +51,19 @@ func OpenResting(g id.GroupID, snapshotDir string, log Storage) (*Resting, error
 // Close closes the log.
 func (m *Resting) Close() error { return m.log.Close() }
 
+// eachEntry calls f with the entries that the member would have behind its snapshot. There are none if the
+// snapshot stands for the whole log: it was being installed when the member stopped, and a start drops the log.
+func (m *Resting) eachEntry(f func(*raft.Log) error) error {
+	at := uint64(0)
+	if s := m.snaps.latest(); s != nil {
+		if _, _, gone, err := m.snaps.superseded(s); gone || err != nil {
+			return err
+		}
+		at = s.index
+	}
+	return eachEntry(m.log, at, f)
+}
+
 // Inspect returns the member's stored state. It reads the whole log, as a start does.
 func (m *Resting) Inspect() (Stored, error) {
 	s, err := m.inspect()
@@ -69,7 +82,7 @@ func (m *Resting) inspect() (s Stored, err error) {
 	if f := m.snaps.latest(); f != nil {
 		s.LastTerm, s.LastIndex, c = f.term, f.index, f.configuration
 	}
-	err = eachEntry(m.log, s.LastIndex, func(l *raft.Log) error {
+	err = m.eachEntry(func(l *raft.Log) error {
 		s.LastTerm, s.LastIndex = l.Term, l.Index
 		if l.Type == raft.LogConfiguration {
 			c = raft.DecodeConfiguration(l.Data)
@@ -152,7 +165,6 @@ func Replay[R, E any](m *Resting, into Machine[R, E]) error {
 // replay applies what the log has, committed or not. An entry of a leader that had lost its term is passed
 // over, as members pass over it.
 func replay[R, E any](m *Resting, into Machine[R, E]) error {
-	at := uint64(0)
 	if f := m.snaps.latest(); f != nil {
 		in, err := os.Open(f.path)
 		if err != nil {
@@ -165,9 +177,8 @@ func replay[R, E any](m *Resting, into Machine[R, E]) error {
 		if err := into.Restore(b); err != nil {
 			return err
 		}
-		at = f.index
 	}
-	return eachEntry(m.log, at, func(l *raft.Log) error {
+	return m.eachEntry(func(l *raft.Log) error {
 		if l.Type != raft.LogCommand {
 			return nil
 		}
@@ -187,7 +198,7 @@ func replay[R, E any](m *Resting, into Machine[R, E]) error {
 // only these voters, and then the commands, to the member's log, in a term of their own, which must
 // be above every term that the voters know. The member must have the newest log of the voters. When
 // the group next elects a leader, all entries of that log are committed, even those that no
-// majority had.
+// majority had. What Force writes is durable when it returns.
 //
 // A member with empty stores begins as an empty group.
 func (m *Resting) Force(term uint64, voters []id.NodeID, nowMs int64, commands []Command) error {
@@ -209,6 +220,10 @@ func (m *Resting) force(term uint64, voters []id.NodeID, nowMs int64, commands [
 	case term <= have.Term:
 		return fmt.Errorf("term %d is not above the known %d", term, have.Term)
 	}
+	// What a start would drop goes first: it would take the new entries with it.
+	if err := m.snaps.recover(); err != nil {
+		return err
+	}
 	// The term comes first: a log must not have an entry of a term that its member does not
 	// know.
 	if err := m.log.SetUint64([]byte(keyTerm), term); err != nil {
@@ -225,5 +240,8 @@ func (m *Resting) force(term uint64, voters []id.NodeID, nowMs int64, commands [
 			Data: appendEntry(nil, m.group, entryHead{term: term, nowMs: nowMs}, part),
 		})
 	}
-	return m.log.StoreLogs(entries)
+	if err := m.log.StoreLogs(entries); err != nil {
+		return err
+	}
+	return m.log.Sync()
 }

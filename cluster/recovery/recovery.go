@@ -124,7 +124,7 @@ func (r *Recovery) checkNames() error {
 	var faults []error
 	known := func(n id.NodeID) bool {
 		_, is := r.view.Node(n)
-		return is || slices.Contains(r.Report.Groups[id.CatalogGroup].Voters, n)
+		return is || r.votes(n)
 	}
 	for _, n := range r.c.Lost {
 		if !known(n) {
@@ -141,6 +141,19 @@ func (r *Recovery) checkNames() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// votes reports whether a node is a voter of a group, as its members have stored it. The catalog may have
+// forgotten the node already, if an earlier run was broken off before a queue was recovered.
+func (r *Recovery) votes(n id.NodeID) bool {
+	for _, p := range append([]Report{r.Report}, r.c.Reports...) {
+		for _, s := range p.Groups {
+			if slices.Contains(s.Voters, n) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // nodes are those of the replayed catalog, the lost ones included.
@@ -183,7 +196,7 @@ func (r *Recovery) Run() error {
 		}
 	}
 	if cat := &r.Groups[0]; cat.Action == Here {
-		// Last: only now its commands are true of the queues.
+		// Last: only now its commands are true of the queues, and what those were given is durable.
 		err := r.cat.Force(cat.term, cat.Left, time.Now().UnixMilli(), r.commands())
 		if err != nil {
 			return err
