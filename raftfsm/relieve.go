@@ -1,8 +1,11 @@
 package raftfsm
 
 import (
+	"context"
 	"math"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 // What snapshots leave behind in the log, and when one pays while space is scarce.
@@ -18,7 +21,7 @@ const (
 	scarceShare = 4
 	// relieveBytes are worth a snapshot of a group at rest.
 	relieveBytes = 256 << 10
-	// barrierTimeout bounds the wait for raft to take an entry.
+	// barrierTimeout bounds the wait for the entries that make others older.
 	barrierTimeout = 2 * time.Second
 )
 
@@ -68,6 +71,9 @@ func (g *Group[R, E]) Relieve() error {
 // pushOut makes large entries that the machine has let go of older than those that always
 // stay in the log: if nothing follows them, as after a purge, no snapshot would let go of
 // them. Only a leader can.
+//
+// It adds one entry at a time, and none while the log has entries that are not committed: a member
+// may not have more of those than minTrailing. Without a majority one is left waiting at most.
 func (g *Group[R, E]) pushOut() {
 	r := g.raft.Load()
 	last := r.LastIndex()
@@ -79,8 +85,14 @@ func (g *Group[R, E]) pushOut() {
 	if newest := all - older; newest < scarceBytes || g.held() > uint64(newest/2) {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), barrierTimeout)
+	defer cancel()
 	for range minTrailing {
-		// Whether it succeeds or not, the next round looks again.
-		_ = r.Barrier(barrierTimeout)
+		if r.CommitIndex() < r.LastIndex() {
+			return
+		}
+		if g.await(ctx, func(r *raft.Raft) raft.Future { return r.Barrier(barrierTimeout) }) != nil {
+			return // the next round looks again
+		}
 	}
 }
