@@ -3,24 +3,71 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
+
+// ErrNoProgress ends a copy or a restore of a queue that came no further for the patience of the request. The error that
+// wraps it has the last reason, too.
+var ErrNoProgress = errors.New("client: no progress")
+
+// Patience bounds a call that tries again and again while the queue has no leader, or no node can do the work.
+type Patience struct {
+	// For is how long tries may bring nothing new before the call ends with ErrNoProgress; 0: until ctx ends.
+	For time.Duration
+	// Waiting, unless nil, is called before each further try with the reason why the last one failed.
+	Waiting func(error)
+}
+
+// tries are those of one call. One goroutine uses them.
+type tries struct {
+	Patience
+
+	retry backoff
+	most  uint64 // as far as any try has come
+	since time.Time
+}
+
+func (p Patience) begin() *tries { return &tries{Patience: p, since: time.Now()} }
+
+// reached notes how far a try has come; only what is more than before is progress.
+func (t *tries) reached(n uint64) {
+	if n > t.most {
+		t.most, t.since = n, time.Now()
+	}
+}
+
+// again waits before another try. It returns nil to try, and otherwise why not.
+func (t *tries) again(ctx context.Context, c *Client, err error) error {
+	if ctx.Err() == nil && (passing(err) || askedToWait(err) > 0) {
+		if t.For > 0 && time.Since(t.since) >= t.For {
+			return fmt.Errorf("%w for %v: %w", ErrNoProgress, t.For, fromGRPC(err))
+		}
+		if t.Waiting != nil {
+			t.Waiting(fromGRPC(err))
+		}
+	}
+	return c.again(ctx, &t.retry, err)
+}
 
 // ExportQueueRequest names a queue to copy.
 type ExportQueueRequest struct {
 	VHost, Queue string
 	HeadOnly     bool // only the first block
+	Patience     Patience
 }
 
 // ExportQueue passes a copy of a queue to block, in the blocks of docs/formats/backup.md: every message that was
 // confirmed before the call and has not left the queue. block must not keep one. begin is called before the first
-// block, again if the copy begins anew on another node; an error of begin or block ends the call. Only ctx bounds it.
-// The caller needs the tag administrator.
+// block, again if the copy begins anew on another node; an error of begin or block ends the call. Only ctx and the
+// patience bound it. The caller needs the tag administrator.
 func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin func() error, block func([]byte) error) error {
 	var own error // of the caller's functions
-	for retry := (backoff{}); ; {
+	for all := r.Patience.begin(); ; {
+		blocks := uint64(0)
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
 			if own = begin(); own != nil {
 				return nil //nolint:nilerr // it is no fault of the node's; own is returned below
@@ -40,6 +87,8 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 				if own = block(x.GetBlock()); own != nil {
 					return nil //nolint:nilerr // likewise
 				}
+				blocks++
+				all.reached(blocks)
 			}
 		})
 		switch {
@@ -48,7 +97,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 		case err == nil:
 			return nil
 		}
-		if err := c.again(ctx, &retry, err); err != nil {
+		if err := all.again(ctx, c, err); err != nil {
 			return err
 		}
 	}
@@ -58,8 +107,9 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 type RestoreQueueRequest struct {
 	VHost, Queue string
 	// Run is random, and the same for all calls that restore this copy there: each message is stored once.
-	Run    [16]byte
-	DryRun bool // only check the queue and the copy
+	Run      [16]byte
+	DryRun   bool // only check the queue and the copy
+	Patience Patience
 	// Blocks starts from the first block; next returns the blocks, and io.EOF behind the last one.
 	Blocks func() (next func() ([]byte, error), err error)
 	// Seen, unless nil, is called about once a second.
@@ -72,10 +122,10 @@ type Restored struct {
 }
 
 // RestoreQueue stores the messages of a copy in a queue, behind those that it has. If a node is lost, it begins again
-// on another one, which stores what is missing. Only ctx bounds the call. The caller needs the tag administrator.
+// on another one, which stores what is missing. Only ctx and the patience bound the call. The caller needs the tag administrator.
 func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Restored, error) {
 	var own error // of Blocks
-	for retry := (backoff{}); ; {
+	for all := r.Patience.begin(); ; {
 		var done Restored
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
 			ctx, cancel := context.WithCancel(ctx)
@@ -93,6 +143,7 @@ func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Resto
 			ended := false
 			err = receive(stream, func(x *brokerv1.RestoreQueueResponse) error {
 				done, ended = Restored{Stored: x.GetStored(), Refused: x.GetRefused()}, x.GetDone()
+				all.reached(done.Stored + done.Refused)
 				if r.Seen != nil {
 					r.Seen(done)
 				}
@@ -111,7 +162,7 @@ func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Resto
 		case err == nil:
 			return done, nil
 		}
-		if err := c.again(ctx, &retry, err); err != nil {
+		if err := all.again(ctx, c, err); err != nil {
 			return done, err
 		}
 	}

@@ -167,6 +167,8 @@ func classify(err error, about Error) error {
 	case errors.Is(err, traffic.ErrUnknownOutcome):
 		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "the leader was lost and the outcome is unknown; look at the state, then repeat"
+	case errors.Is(err, traffic.ErrNotExported): // the nodes' reasons, such as a full disk, name the remedy
+		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, err.Error()
 	case errors.Is(err, traffic.ErrUnavailable):
 		about.Class, about.RetryAfter = Unavailable, RetryAfter
 		about.Reason = "no leader could be reached in time, nothing was changed; retry, or see that most of its members run"

@@ -16,7 +16,8 @@ import (
 
 // Export passes on a copy of a queue as it is at one moment of the call, in blocks of package backup: whatever was
 // confirmed before the call is in it. A follower writes it if one can, so that the leader has no work; emit must not
-// keep a block. A member that fails before its first block is replaced by another one.
+// keep a block. A member that fails before its first block is replaced by another one. If all fail, the error is
+// traffic.ErrNotExported with the reason of each.
 func (l *Leaders) Export(ctx context.Context, q id.QueueUID, headOnly bool, emit func(block []byte) error) error {
 	s, err := l.Status(ctx, q) // its barrier is the point in time
 	if err != nil {
@@ -42,7 +43,7 @@ func (l *Leaders) Export(ctx context.Context, q id.QueueUID, headOnly bool, emit
 			break
 		}
 	}
-	return fmt.Errorf("%w: queue %q in vhost %q is not exported: %w", traffic.ErrUnavailable, r.Name, r.VHost, errors.Join(errs...))
+	return fmt.Errorf("%w: queue %q in vhost %q: %w", traffic.ErrNotExported, r.Name, r.VHost, errors.Join(errs...))
 }
 
 // exporters returns the members that may export a queue: this node first, then other followers, and the leader last.

@@ -33,6 +33,8 @@ const ConsumerTag = 1
 
 // Errors of commands that callers decide on. Each is wrapped with the queue and what to do.
 var (
+	// ErrNotExported: there is a leader, but no member can copy the queue now.
+	ErrNotExported = errors.New("cluster: no member can copy the queue now")
 	// ErrUnavailable: no leader in time; the command has not, and will not, take effect.
 	ErrUnavailable = errors.New("cluster: queue has no leader that can be reached")
 	// ErrNotLed: the queue is declared and stays so, but had no leader in time (RE-1).
