@@ -34,6 +34,8 @@ type Manifest struct {
 	// Unsteady names queues that dead-letter to each other in a circle, and did while they were copied: messages
 	// that moved then may be missing.
 	Unsteady []string `json:"unsteady,omitempty"`
+	// Missing names queues that could not be copied, with the reason, such as that a queue has no leader.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // Object is a stored object.

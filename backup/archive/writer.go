@@ -53,6 +53,9 @@ func (w *Writer) Unsteady(queues ...string) {
 	w.manifest.Unsteady = append(w.manifest.Unsteady, queues...)
 }
 
+// Missing names a queue that could not be copied; see Manifest.Missing.
+func (w *Writer) Missing(queue string) { w.manifest.Missing = append(w.manifest.Missing, queue) }
+
 // Copy begins the copy of a queue.
 func (w *Writer) Copy() *Copy {
 	w.manifest.Queues = append(w.manifest.Queues, Queue{})

@@ -2,6 +2,7 @@
 package online
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,14 @@ const (
 	maxCircle = 64
 	// circleTries is how often that is tried again if messages moved between them meanwhile.
 	circleTries = 10
+	// defaultPatience is that of Create and Restore: longer than an election, and than the restart of a node.
+	defaultPatience = 2 * time.Minute
+	// maxPatient limits the queues that this is waited for.
+	maxPatient = 5
 )
+
+// ErrNothingCopied says that no queue could be copied. The error that wraps it has the reason of the last one.
+var ErrNothingCopied = errors.New("no queue can be copied")
 
 // Create says what to copy.
 type Create struct {
@@ -31,12 +39,17 @@ type Create struct {
 	Keys   *archive.Keys
 	// Seen is called as the backup goes on, often; it must not block.
 	Seen func(Progress)
+	// Patience is how long one queue is tried without anything coming; 0: two minutes. Then the backup goes on without
+	// the queue. After maxPatient such queues, others are tried once.
+	Patience time.Duration
 
 	progress tally
+	missing  []string // queues that could not be copied, with the reason
 }
 
 // Run makes the backup: the definitions, and each queue as it is at one moment after the call began. Whatever was
-// confirmed before that and had not left the cluster is in it (BK-1, BK-2). It closes the store.
+// confirmed before that and had not left the cluster is in it (BK-1, BK-2), except of queues that the manifest names as
+// missing, such as those without a leader. It closes the store.
 func (c *Create) Run(ctx context.Context) (archive.Manifest, error) {
 	w, err := archive.NewWriter(c.Store, c.Keys, c.Plan, time.Now())
 	if err != nil {
@@ -48,9 +61,13 @@ func (c *Create) Run(ctx context.Context) (archive.Manifest, error) {
 	return w.Close(ctx, time.Now())
 }
 
-// copyAll copies what is asked for. The definitions come first: a queue that they name and that is deleted meanwhile
-// is restored empty.
+// copyAll copies what is asked for. The list of the queues comes first: all that are copied and not deleted meanwhile
+// are in the definitions, so that a restore can create them. A queue that is deleted later is restored empty.
 func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
+	queues, groups, err := c.plan(ctx)
+	if err != nil {
+		return err
+	}
 	if len(c.Queues) == 0 {
 		document, err := c.Client.ExportDefinitions(ctx, c.Plan.VHost)
 		if err == nil {
@@ -60,15 +77,11 @@ func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
 			return err
 		}
 	}
-	queues, groups, err := c.plan(ctx)
-	if err != nil {
-		return err
-	}
 	c.progress.begin(queues, c.Seen)
 	for _, g := range groups {
 		switch {
 		case len(g) == 1:
-			_, err = c.one(ctx, w, &queues[g[0]])
+			_, _, err = c.one(ctx, w, &queues[g[0]])
 		case len(g) > maxCircle:
 			err = c.oneByOne(ctx, w, queues, g)
 		default:
@@ -79,7 +92,33 @@ func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
 		}
 		c.progress.queues(len(g))
 	}
+	if n := len(c.missing); n > 0 && n == len(queues) {
+		return fmt.Errorf("%w: %s", ErrNothingCopied, c.missing[n-1])
+	}
 	return nil
+}
+
+// patience returns how long a queue is tried.
+func (c *Create) patience(q *client.QueueInfo) client.Patience {
+	p := client.Patience{For: cmp.Or(c.Patience, defaultPatience), Waiting: func(err error) { c.progress.waits(q, err) }}
+	if len(c.missing) >= maxPatient {
+		p.For = 1 // as soon as a try fails
+	}
+	return p
+}
+
+// without reports whether the backup goes on without a queue after an error: it is deleted, or it could not be copied,
+// which is recorded.
+func (c *Create) without(w *archive.Writer, q *client.QueueInfo, err error) bool {
+	switch {
+	case client.ClassOf(err) == client.NotFound:
+		return true
+	case errors.Is(err, client.ErrNoProgress):
+		c.missing = append(c.missing, fmt.Sprintf("%s: %v", described(q), err))
+		w.Missing(c.missing[len(c.missing)-1])
+		return true
+	}
+	return false
 }
 
 // plan returns the queues that are copied, and the order. Exclusive queues end with their connection and are left out.
@@ -117,41 +156,51 @@ func (c *Create) plan(ctx context.Context) ([]client.QueueInfo, [][]int, error) 
 	return all, newTopology(all, exchanges, bindings).groups(all), nil
 }
 
-// one copies a queue, and returns how many messages had left its backlog. A queue that is gone meanwhile is left out.
-func (c *Create) one(ctx context.Context, w *archive.Writer, q *client.QueueInfo) (left uint64, err error) {
+// one copies a queue, and returns how many messages had left its backlog. copied is false for a queue that the backup
+// goes on without.
+func (c *Create) one(ctx context.Context, w *archive.Writer, q *client.QueueInfo) (left uint64, copied bool, err error) {
 	x := w.Copy()
-	err = c.Client.ExportQueue(ctx, client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name}, func() error {
+	err = c.Client.ExportQueue(ctx, client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name, Patience: c.patience(q)}, func() error {
 		c.progress.forget(x)
 		x.Begin()
 		return nil
 	}, func(b []byte) error { return c.progress.block(ctx, x, q, b) })
-	if client.ClassOf(err) == client.NotFound {
-		w.Drop(1)
-		return 0, nil
-	}
 	if err == nil {
 		err = x.End()
 	}
-	if err != nil {
-		return 0, fmt.Errorf("queue %q in vhost %q: %w", q.Name, q.VHost, err)
+	switch {
+	case err == nil:
+		return x.Left(), true, nil
+	case c.without(w, q, err):
+		c.progress.forget(x)
+		w.Drop(1)
+		return 0, false, nil
 	}
-	return x.Left(), nil
+	return 0, false, fmt.Errorf("%s: %w", described(q), err)
 }
 
 // circle copies queues that dead-letter to each other. A message that goes from one whose copy is not begun to one
 // whose copy is would be in neither, so all are begun together, and again if messages moved meanwhile.
 func (c *Create) circle(ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int) error {
 	for try := 1; ; try++ {
-		before, err := c.left(ctx, queues, group)
-		if err != nil {
+		still, before, err := c.left(ctx, w, queues, group)
+		if err != nil || len(still) == 0 {
 			return err
 		}
+		group = still
 		last := try == circleTries
-		moved, err := c.together(ctx, w, queues, group, before, last)
-		if err != nil || len(moved) == 0 {
+		moved, gone, err := c.together(ctx, w, queues, group, before, last)
+		switch {
+		case err != nil:
 			return err
-		}
-		if last {
+		case len(gone) > 0: // the others have to begin together once more
+			w.Drop(len(group))
+			group = slices.DeleteFunc(group, func(i int) bool { return slices.Contains(gone, i) })
+			try--
+			continue
+		case len(moved) == 0:
+			return nil
+		case last:
 			w.Unsteady(moved...)
 			return nil
 		}
@@ -161,17 +210,17 @@ func (c *Create) circle(ctx context.Context, w *archive.Writer, queues []client.
 
 // oneByOne copies a circle of too many queues, and only finds out whether messages moved meanwhile.
 func (c *Create) oneByOne(ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int) error {
-	before, err := c.left(ctx, queues, group)
+	group, before, err := c.left(ctx, w, queues, group)
 	if err != nil {
 		return err
 	}
 	for k, i := range group {
 		q := &queues[i]
-		left, err := c.one(ctx, w, q)
+		left, copied, err := c.one(ctx, w, q)
 		if err != nil {
 			return err
 		}
-		if left != before[k] {
+		if copied && left != before[k] {
 			w.Unsteady(described(q))
 		}
 	}
@@ -185,39 +234,43 @@ func described(q *client.QueueInfo) string {
 
 func describe(vhost, name string) string { return fmt.Sprintf("queue %q in vhost %q", name, vhost) }
 
-// left returns how many messages have left each queue's backlog.
-func (c *Create) left(ctx context.Context, queues []client.QueueInfo, group []int) ([]uint64, error) {
-	out := make([]uint64, len(group))
-	for k, i := range group {
-		r := client.ExportQueueRequest{VHost: queues[i].VHost, Queue: queues[i].Name, HeadOnly: true}
+// left returns how many messages have left the backlog of each queue, and the queues that the backup goes on with.
+func (c *Create) left(ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int) (still []int, left []uint64, err error) {
+	for _, i := range group {
+		q, n := &queues[i], uint64(0)
+		r := client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name, HeadOnly: true, Patience: c.patience(q)}
 		err := c.Client.ExportQueue(ctx, r, func() error { return nil }, func(b []byte) error {
 			x, err := backup.Decode(b)
-			out[k] = x.Head.Left
+			n = x.Head.Left
 			return err
 		})
-		if err != nil {
-			return nil, fmt.Errorf("queue %q in vhost %q: %w", r.Queue, r.VHost, err)
+		switch {
+		case err == nil:
+			still, left = append(still, i), append(left, n)
+		case !c.without(w, q, err):
+			return nil, nil, fmt.Errorf("%s: %w", described(q), err)
 		}
 	}
-	return out, nil
+	return still, left, nil
 }
 
 // errMoved ends copies that are begun again.
 var errMoved = errors.New("messages moved between the queues")
 
 // together begins all copies, and compares what has left the queues with before. It completes the copies if that is the
-// same, or regardless; it returns the queues where it is not.
-func (c *Create) together(ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int, before []uint64, regardless bool) ([]string, error) {
+// same, or regardless; it returns the queues where it is not, and those of the group that the backup goes on without.
+func (c *Create) together(
+	ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int, before []uint64, regardless bool,
+) (moved []string, gone []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]*member, len(group))
 	for k, i := range group {
-		all[k] = newMember(w.Copy(), &queues[i], &c.progress)
+		all[k] = newMember(w.Copy(), &queues[i], c.patience(&queues[i]), &c.progress)
 	}
 	for _, m := range all {
 		go m.run(ctx, c.Client)
 	}
-	var moved []string
 	for k, m := range all {
 		if <-m.begun; m.copy.Left() != before[k] {
 			moved = append(moved, described(m.queue))
@@ -231,13 +284,15 @@ func (c *Create) together(ctx context.Context, w *archive.Writer, queues []clien
 	for k, m := range all { // one after another: the archive takes one object at a time
 		close(m.turn)
 		<-m.done
-		errs[k] = m.err
-	}
-	if again {
-		for _, m := range all {
-			c.progress.forget(m.copy)
+		if errs[k] = m.err; m.err != nil && c.without(w, m.queue, m.err) {
+			gone = append(gone, group[k])
 		}
-		return moved, nil
 	}
-	return moved, errors.Join(errs...)
+	if !again && len(gone) == 0 {
+		return moved, nil, errors.Join(errs...)
+	}
+	for _, m := range all {
+		c.progress.forget(m.copy)
+	}
+	return moved, gone, nil
 }

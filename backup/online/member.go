@@ -12,6 +12,7 @@ import (
 type member struct {
 	copy  *archive.Copy
 	queue *client.QueueInfo
+	wait  client.Patience
 	tally *tally
 	turn  chan struct{} // closed when its other blocks may be written
 
@@ -21,15 +22,15 @@ type member struct {
 	err   error         // set before begun or done is closed
 }
 
-func newMember(x *archive.Copy, q *client.QueueInfo, t *tally) *member {
-	return &member{copy: x, queue: q, tally: t, turn: make(chan struct{}), begun: make(chan struct{}), done: make(chan struct{})}
+func newMember(x *archive.Copy, q *client.QueueInfo, wait client.Patience, t *tally) *member {
+	return &member{copy: x, queue: q, wait: wait, tally: t, turn: make(chan struct{}), begun: make(chan struct{}), done: make(chan struct{})}
 }
 
 // run copies the queue.
 func (m *member) run(ctx context.Context, c *client.Client) {
 	defer close(m.done)
 	defer m.begin()
-	err := c.ExportQueue(ctx, client.ExportQueueRequest{VHost: m.queue.VHost, Queue: m.queue.Name}, func() error {
+	err := c.ExportQueue(ctx, client.ExportQueueRequest{VHost: m.queue.VHost, Queue: m.queue.Name, Patience: m.wait}, func() error {
 		if m.first {
 			return fmt.Errorf("its copy broke off: make the backup again")
 		}

@@ -16,6 +16,7 @@ type Progress struct {
 	Messages, AllMessages uint64
 	Bytes                 uint64 // of messages, in a backup
 	Queue                 string // the last one that was worked on, in words
+	Waits                 error  // why it is tried again; nil: it goes on
 }
 
 // tally adds up the progress of copies. Its methods may be called concurrently.
@@ -56,11 +57,20 @@ func (t *tally) block(ctx context.Context, x *archive.Copy, q *client.QueueInfo,
 	t.mu.Lock()
 	t.now.Messages += newMessages - messages
 	t.now.Bytes += newBytes - bytes
-	t.now.Queue = described(q)
+	t.now.Queue, t.now.Waits = described(q), nil
 	now := t.now
 	t.mu.Unlock()
 	t.seen(now)
 	return nil
+}
+
+// waits notes that a queue is tried again.
+func (t *tally) waits(q *client.QueueInfo, why error) {
+	t.mu.Lock()
+	t.now.Queue, t.now.Waits = described(q), why
+	now := t.now
+	t.mu.Unlock()
+	t.seen(now)
 }
 
 // forget takes off what a copy had, because it begins anew.

@@ -1,12 +1,14 @@
 package online
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/backup/archive"
 	"github.com/quorate/quorate/client"
@@ -31,6 +33,11 @@ type Restore struct {
 	Imported func(client.ImportSummary)
 	Seen     func(RestoredQueue)
 	Progress func(Progress)
+	// Patience is how long one queue is tried without anything being stored; 0: two minutes. Then the restore goes on
+	// with the next one.
+	Patience time.Duration
+
+	made map[string]client.ImportedObject // the queues of the definitions with their outcomes, by describe
 }
 
 // RestoredQueue is the outcome for one queue.
@@ -40,12 +47,15 @@ type RestoredQueue struct {
 	Messages uint64 `api:"messages"` // of the copy
 	Stored   uint64 `api:"stored"`
 	Refused  uint64 `api:"refused"` // by limits of the queue
+	Problem  string `api:"problem"` // why the rest of the copy is not stored; empty: nothing is wrong
 }
 
 // ErrDefinitions says that some objects could not be created, so that nothing was restored.
 var ErrDefinitions = errors.New("definitions of the backup are not in place")
 
-// Execute restores definitions, then the messages of one queue after another (BK-3).
+// Execute restores definitions, then the messages of one queue after another (BK-3). A queue that does not exist and that
+// the definitions do not make, and one without a leader, have a Problem, and the others are restored. If that is so of all
+// that have messages, Execute fails.
 func (r *Restore) Execute(ctx context.Context) error {
 	chosen, err := r.choose()
 	if err != nil {
@@ -60,12 +70,22 @@ func (r *Restore) Execute(ctx context.Context) error {
 	for _, q := range chosen {
 		p.AllMessages += q.Messages
 	}
+	done, failed := 0, error(nil)
 	for _, q := range chosen {
-		if err := r.queue(ctx, q, p); err != nil {
+		problem, err := r.queue(ctx, q, p)
+		switch {
+		case err != nil:
 			return err
+		case problem != nil:
+			failed = problem
+		case q.Messages > 0:
+			done++
 		}
 		p.Queues++
 		p.Messages += q.Messages
+	}
+	if done == 0 {
+		return failed
 	}
 	return nil
 }
@@ -118,7 +138,14 @@ func (r *Restore) define(ctx context.Context, chosen []*archive.Queue) error {
 	if r.Into != "" {
 		vhost = ""
 	}
-	summary, err := r.Client.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: document, VHost: vhost, DryRun: r.DryRun})
+	r.made = map[string]client.ImportedObject{}
+	summary, err := r.Client.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: document, VHost: vhost, DryRun: r.DryRun, Seen: func(done []client.ImportedObject, _ int) {
+		for _, o := range done {
+			if o.Kind == "queue" {
+				r.made[describe(o.VHost, o.Name)] = o
+			}
+		}
+	}})
 	if err != nil {
 		return fmt.Errorf("definitions: %w", err)
 	}
@@ -163,33 +190,62 @@ func quoted(s string) json.RawMessage {
 	return b
 }
 
-// queue restores one copy. Where a dry run would create the queue, only the copy is checked.
-func (r *Restore) queue(ctx context.Context, q *archive.Queue, p Progress) error {
+// queue restores one copy. Where a dry run would create the queue, only the copy is checked. problem is why the queue
+// takes nothing, which hinders no other queue.
+func (r *Restore) queue(ctx context.Context, q *archive.Queue, p Progress) (problem, err error) {
 	vhost, name := r.target(q)
 	out := RestoredQueue{VHost: vhost, Queue: name, Messages: q.Messages}
+	report := func(done client.Restored, waits error) {
+		if r.Progress == nil {
+			return
+		}
+		now := p
+		now.Queue, now.Messages, now.Waits = describe(vhost, name), p.Messages+done.Stored+done.Refused, waits
+		r.Progress(now)
+	}
 	done, err := r.Client.RestoreQueue(ctx, client.RestoreQueueRequest{
 		VHost: vhost, Queue: name, DryRun: r.DryRun, Run: r.runOf(vhost, name, q),
 		Blocks: func() (func() ([]byte, error), error) { return r.From.Blocks(ctx, q), nil },
-		Seen: func(done client.Restored) {
-			if r.Progress == nil {
-				return
-			}
-			now := p
-			now.Queue, now.Messages = describe(vhost, name), p.Messages+done.Stored+done.Refused
-			r.Progress(now)
+		Seen:   func(done client.Restored) { report(done, nil) },
+		Patience: client.Patience{
+			For: cmp.Or(r.Patience, defaultPatience), Waiting: func(why error) { report(client.Restored{}, why) },
 		},
 	})
-	if r.DryRun && client.ClassOf(err) == client.NotFound && !r.NoDefinitions {
+	if r.DryRun && client.ClassOf(err) == client.NotFound && r.made[describe(vhost, name)].Outcome == client.ImportCreated {
 		if err = r.From.VerifyQueue(ctx, q); err == nil {
 			done.Stored = q.Messages
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("queue %q in vhost %q: %w; repeat with --resume %s to go on", name, vhost, err, r.Run)
-	}
 	out.Stored, out.Refused = done.Stored, done.Refused
+	switch {
+	case err == nil:
+	case client.ClassOf(err) == client.NotFound:
+		problem = fmt.Errorf("%s: %w%s", describe(vhost, name), err, r.remedy(vhost, name))
+	case errors.Is(err, client.ErrNoProgress):
+		problem = fmt.Errorf("%s: %w; repeat with --resume %s to go on", describe(vhost, name), err, r.Run)
+	default:
+		return nil, fmt.Errorf("%s: %w; repeat with --resume %s to go on", describe(vhost, name), err, r.Run)
+	}
+	if problem != nil {
+		out.Problem = problem.Error()
+	}
 	r.Seen(out)
-	return nil
+	return problem, nil
+}
+
+// remedy says why the definitions did not make a queue, and what helps.
+func (r *Restore) remedy(vhost, name string) string {
+	const elsewhere = ": restore it by itself under the name of another queue, with --queue and --as, and --no-definitions if that exists"
+	o, defined := r.made[describe(vhost, name)]
+	switch {
+	case r.NoDefinitions:
+		return ""
+	case !defined:
+		return "; the definitions of the backup do not have it" + elsewhere
+	case o.Outcome == client.ImportSkipped:
+		return "; the definitions do not create it, as " + o.Reason + elsewhere
+	}
+	return ""
 }
 
 // runOf derives the run of one queue: the numbers of its messages are those of the copy.

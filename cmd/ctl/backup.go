@@ -92,7 +92,8 @@ func newBackupCreate(s *session) *cobra.Command {
 		Long: "Copy definitions and messages of the cluster, of --vhost, or the messages of chosen queues. The cluster goes on.\n" +
 			"The backup has every message that was confirmed before the command began, unless it had left its queue.\n" +
 			"{time} in PLACE stands for the time in UTC, as in 20261127T030000Z. The backup is shown as an operation, and ends\n" +
-			"without being complete when that is cancelled.",
+			"without being complete when that is cancelled. A queue that cannot be copied for two minutes, because it has no\n" +
+			"leader or all disks are low, is left out and named; then the exit code is 3.",
 		Example: "  quoratectl backup create s3://backups/orders/2026-11-27 --key-file backup.key\n" +
 			"  quoratectl backup create /backups/{time} && quoratectl backup prune /backups --keep 7\n" +
 			"  quoratectl backup create orders.tar --vhost orders --queue new --queue paid",
@@ -139,12 +140,27 @@ func newBackupCreate(s *session) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("the backup is not complete: %w", err)
 		}
-		if err := s.printManifest(cmd.OutOrStdout(), &m); err != nil || len(m.Unsteady) == 0 {
+		if err := s.printManifest(cmd.OutOrStdout(), &m); err != nil {
 			return err
 		}
-		return partDoneError{fmt.Errorf("messages moved in a circle while these were copied, and may be missing: %v: make another backup when they are quiet", m.Unsteady)}
+		return lacking(&m)
 	}
 	return cmd
+}
+
+// lacking says what a complete backup does not have; nil: it has all.
+func lacking(m *archive.Manifest) error {
+	var lacks []error
+	if len(m.Unsteady) > 0 {
+		lacks = append(lacks, fmt.Errorf("messages moved in a circle while these were copied, and may be missing: %v: make another backup when they are quiet", m.Unsteady))
+	}
+	if len(m.Missing) > 0 {
+		lacks = append(lacks, fmt.Errorf("the backup has all but these queues, which could not be copied: %v: keep older backups that have them, and make another one when they can be", m.Missing))
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return partDoneError{errors.Join(lacks...)}
 }
 
 // progress prints how far a long command has come, at most about once a second; tables only, so that scripts get
@@ -224,7 +240,8 @@ func newBackupRestore(s *session) *cobra.Command {
 		Use: "restore PLACE", Short: "Create what a backup has and the cluster lacks, and store its messages", Args: exactArgs("PLACE"),
 		Long: "Create the definitions of a backup that the cluster lacks, and store its messages in their queues, behind those\n" +
 			"that they have. Messages keep their deaths, delivery counts and ages. With --vhost, only what was in that vhost.\n" +
-			"If the command is cut short, --resume stores what is missing. The exit code is 3 if a queue refused messages.",
+			"If the command is cut short, --resume stores what is missing. The exit code is 3 if a queue refused messages, or could\n" +
+			"not be restored while others were.",
 		Example: "  quoratectl backup restore orders.tar --dry-run\n" +
 			"  quoratectl backup restore orders.tar --queue paid --as paid-again",
 	}
@@ -276,9 +293,16 @@ func newBackupRestore(s *session) *cobra.Command {
 
 // concludeRestore prints what was restored, also before an error.
 func (s *session) concludeRestore(cmd *cobra.Command, done []online.RestoredQueue, err error) error {
-	refused := uint64(0)
+	refused, missing := uint64(0), 0
 	for _, q := range done {
 		refused += q.Refused
+		if q.Problem == "" {
+			continue
+		}
+		printf(cmd.ErrOrStderr(), "not restored: %s\n", q.Problem)
+		if q.Messages > 0 {
+			missing++
+		}
 	}
 	if len(done) > 0 || err == nil {
 		header := []string{"vhost", "queue", "messages", "stored", "refused"}
@@ -286,10 +310,20 @@ func (s *session) concludeRestore(cmd *cobra.Command, done []online.RestoredQueu
 			return []string{q.VHost, q.Queue, fmt.Sprint(q.Messages), fmt.Sprint(q.Stored), fmt.Sprint(q.Refused)}
 		}), err)
 	}
-	if err == nil && refused > 0 {
-		err = partDoneError{fmt.Errorf("limits of queues refused %d messages; they are still in the backup", refused)}
+	if err != nil {
+		return err
 	}
-	return err
+	var lacks []error
+	if refused > 0 {
+		lacks = append(lacks, fmt.Errorf("limits of queues refused %d messages; they are still in the backup", refused))
+	}
+	if missing > 0 {
+		lacks = append(lacks, fmt.Errorf("%d queues are not restored: see above", missing))
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return partDoneError{errors.Join(lacks...)}
 }
 
 // newBackupKey makes `backup key`, which asks no cluster.

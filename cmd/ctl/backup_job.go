@@ -61,7 +61,12 @@ func (s *session) asOperation(ctx context.Context, cmd *cobra.Command, c *client
 		}
 	}()
 	err = do(ctx, func(p online.Progress) {
-		j.Report(client.JobProgress{Phase: "messages", Done: int64(p.Messages), Total: int64(max(p.Messages, p.AllMessages)), Unit: "messages", Detail: p.Queue})
+		detail := p.Queue
+		if p.Waits != nil {
+			detail += " waits: " + p.Waits.Error()
+			s.progress(cmd, "%s", detail)
+		}
+		j.Report(client.JobProgress{Phase: "messages", Done: int64(p.Messages), Total: int64(max(p.Messages, p.AllMessages)), Unit: "messages", Detail: detail})
 		s.progress(cmd, "%d of %d queues, %d of %d messages", p.Queues, p.AllQueues, p.Messages, max(p.Messages, p.AllMessages))
 	})
 	if err != nil && errors.Is(context.Cause(ctx), errCancelled) {
