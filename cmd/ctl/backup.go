@@ -126,7 +126,7 @@ func newBackupCreate(s *session) *cobra.Command {
 		}
 		job := online.Create{
 			Client: c, Queues: queues, Store: store, Keys: k,
-			Plan: archive.Manifest{Cluster: status.Cluster, Version: quorate.About("quoratectl"), VHost: s.vhost},
+			Plan: archive.Manifest{Cluster: status.Cluster, Version: quorate.About("quoratectl"), VHost: scopeVHost(s, queues)},
 		}
 		if len(queues) > 0 {
 			job.Plan.VHost = s.vhostOrDefault()
@@ -185,8 +185,12 @@ func (s *session) printManifest(w io.Writer, m *archive.Manifest) error {
 		}
 		return s.encode(w, all)
 	}
-	printf(w, "backup of cluster %s, begun %s, ended %s, encrypted: %v, definitions: %v\n",
-		m.Cluster, m.Began.Format(time.RFC3339), m.Ended.Format(time.RFC3339), m.Encrypted, m.Definitions != nil)
+	part := "all vhosts"
+	if m.VHost != "" {
+		part = fmt.Sprintf("vhost %q alone", m.VHost)
+	}
+	printf(w, "backup of cluster %s, %s, begun %s, ended %s, encrypted: %v, definitions: %v\n",
+		m.Cluster, part, m.Began.Format(time.RFC3339), m.Ended.Format(time.RFC3339), m.Encrypted, m.Definitions != nil)
 	return printList(s, w, []string{"vhost", "queue", "messages", "bytes"}, m.Queues, func(q archive.Queue) []string {
 		return []string{q.VHost, q.Name, fmt.Sprint(q.Messages), fmt.Sprint(q.Bytes)}
 	})
@@ -262,7 +266,7 @@ func newBackupRestore(s *session) *cobra.Command {
 		if job.From, err = p.open(ctx, args[0]); err != nil {
 			return err
 		}
-		job.Client, job.VHost, job.Run = c, s.vhost, resume
+		job.Client, job.VHost, job.Run = c, scopeVHost(s, job.Queues), resume
 		if job.Run == "" {
 			job.Run = rand.Text()
 		}

@@ -18,15 +18,25 @@ var errCancelled = errors.New("the operation was cancelled")
 // maxNamedQueues is how many chosen queues the target of an operation names.
 const maxNamedQueues = 3
 
+// scopeVHost returns the only vhost of a backup or restore; "": all. Without chosen queues only the command line counts: a
+// context's vhost must not make a backup of a part out of what looks like one of the cluster.
+func scopeVHost(s *session, queues []string) string {
+	if len(queues) > 0 || s.vhostGiven {
+		return s.vhost
+	}
+	return ""
+}
+
 // scopeOf says in words what a backup has, or what is restored.
 func scopeOf(s *session, queues []string) string {
+	vhost := scopeVHost(s, queues)
 	switch {
 	case len(queues) > maxNamedQueues:
 		return fmt.Sprintf("%d queues in vhost %q", len(queues), s.vhostOrDefault())
 	case len(queues) > 0:
 		return fmt.Sprintf("queues %q in vhost %q", queues, s.vhostOrDefault())
-	case s.vhost != "":
-		return fmt.Sprintf("vhost %q", s.vhost)
+	case vhost != "":
+		return fmt.Sprintf("vhost %q", vhost)
 	}
 	return "all"
 }

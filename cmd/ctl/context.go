@@ -133,7 +133,7 @@ func (s *session) useContext() error {
 	if len(s.addresses) == 0 && os.Getenv(addressesEnv) == "" {
 		s.addresses = x.Addresses
 	}
-	if s.vhost == "" {
+	if s.vhost == "" && !s.vhostGiven {
 		s.vhost = x.Vhost
 	}
 	if !s.tls && s.tlsFiles.CA == "" && s.tlsFiles.Cert == "" && s.tlsFiles.Key == "" && s.tlsFiles.ServerName == "" {

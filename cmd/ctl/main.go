@@ -99,7 +99,10 @@ type session struct {
 	fixed     bool
 	output    string
 	vhost     string
-	timeout   time.Duration
+	// vhostGiven reports that the command line has --vhost. A context's vhost is for names, not for how much of a cluster a
+	// backup has.
+	vhostGiven bool
+	timeout    time.Duration
 	// timeoutGiven reports that the command line has --timeout, which then bounds watching too.
 	timeoutGiven bool
 	tls          bool
@@ -134,7 +137,7 @@ func newSession() (*session, *cobra.Command) {
 				return nil // it shows its help
 			}
 			s.errs = cmd.ErrOrStderr()
-			s.timeoutGiven = cmd.Flags().Changed("timeout")
+			s.timeoutGiven, s.vhostGiven = cmd.Flags().Changed("timeout"), cmd.Flags().Changed("vhost")
 			warnOfSecrets(cmd)
 			return s.complete()
 		},

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// A context's vhost makes no part out of a backup of the cluster; only --vhost does, and what a backup has is printed.
+func TestBackupScope(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node: not in short mode")
+	}
+	c := testcluster.Start(t, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	t.Setenv(contextsEnv, filepath.Join(dir, "contexts.yaml"))
+	t.Setenv(contextEnv, "")
+	ctl := func(want int, contains, line string) {
+		t.Helper()
+		var o, e shared
+		got := run(ctx, strings.Fields(strings.ReplaceAll(line, "DIR", dir)), &o, &e)
+		all := blanks.ReplaceAllString(o.String()+e.String(), " ")
+		if got != want || !strings.Contains(all, contains) {
+			t.Errorf("quoratectl %s: %d, want %d and %q\n%s", line, got, want, contains, all)
+		}
+	}
+	ctl(0, "", "context put prod -a "+c.Addrs()[0]+" --vhost orders")
+	ctl(0, "true", "vhost put orders")
+	ctl(0, "true", "queue declare new")
+	ctl(0, "true", "queue declare main --vhost /")
+	ctl(0, "all vhosts", "backup create DIR/whole")
+	ctl(0, "/ main 0", "backup show DIR/whole")
+	ctl(0, "orders new 0", "backup show DIR/whole")
+	ctl(0, `vhost "orders" alone`, "backup create DIR/part --vhost orders")
+	ctl(0, `vhost "orders" alone`, "backup create DIR/chosen --queue new")
+	ctl(0, "/ main 0", "backup restore DIR/whole")
+	ctl(0, "orders new 0", "backup restore DIR/whole --queue new")
+	ctl(0, "all from", "operations ls --all")
+}
