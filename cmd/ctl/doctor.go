@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -42,8 +43,9 @@ func newDoctor(s *session) *cobra.Command {
 		Use: "doctor", Short: "Look for all kinds of problems, and collect what helps to find their cause", Args: exactArgs(),
 		Long: "Look for all kinds of problems: everything of quoratectl check, queues that cannot dead-letter, limits that are\n" +
 			"nearly reached. With --out, write what was looked at to a .tar.gz file, for whoever is to help: nodes, queues,\n" +
-			"operations, connections, limits, policies, definitions and, of the given URLs, metrics. Password hashes are left\n" +
-			"out; names of users and queues, addresses and arguments are in it, messages are not.",
+			"operations, connections, limits, policies, definitions and, of the given URLs, metrics. Password hashes, logins in\n" +
+			"URLs and the values of parameters, such as those of shovels, are left out; names of users and queues, addresses and\n" +
+			"arguments are in it, messages are not.",
 		Example: "  quoratectl doctor --out bundle.tar.gz --metrics http://node-1:15692/metrics",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var files map[string][]byte
@@ -187,21 +189,37 @@ func near(of string, limits []client.Limit) (found []checks.Problem) {
 	return found
 }
 
-// keepDefinitions keeps the document without the hashes of passwords.
+// keepDefinitions keeps the document without the hashes of passwords, and without the values of parameters that mean
+// nothing to the broker: those of shovels and federation have passwords.
 func (d *diagnosis) keepDefinitions(document []byte) error {
 	var all map[string]any
 	if err := json.Unmarshal(document, &all); err != nil {
 		return err
 	}
-	users, _ := all["users"].([]any)
-	for _, u := range users {
-		if user, ok := u.(map[string]any); ok {
-			delete(user, "password_hash")
+	each := func(list string, do func(map[string]any)) {
+		objects, _ := all[list].([]any)
+		for _, o := range objects {
+			if object, ok := o.(map[string]any); ok {
+				do(object)
+			}
 		}
 	}
+	each("users", func(u map[string]any) { delete(u, "password_hash") })
+	each("global_parameters", func(p map[string]any) { delete(p, "value") })
+	each("parameters", func(p map[string]any) {
+		if c := p["component"]; c != "operator_policy" && c != "vhost-limits" {
+			delete(p, "value")
+		}
+	})
 	d.keep("definitions", all)
 	return nil
 }
+
+// login is the part of a URL that has a user's name and password, up to the @.
+var login = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"'<>]*@`)
+
+// withoutLogins takes the logins out of all URLs: arguments, operations and errors may have some.
+func withoutLogins(text []byte) []byte { return login.ReplaceAll(text, []byte("${1}…@")) }
 
 // scrape keeps the metrics of nodes.
 func (d *diagnosis) scrape(ctx context.Context, urls []string) {
@@ -231,7 +249,7 @@ func fetched(ctx context.Context, url string) ([]byte, error) {
 	return b, err
 }
 
-// writeBundle writes the files in one directory of a compressed tar file.
+// writeBundle writes the files, without logins, in one directory of a compressed tar file.
 func writeBundle(name string, files map[string][]byte) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, bundleMode)
 	if err != nil {
@@ -241,9 +259,10 @@ func writeBundle(name string, files map[string][]byte) error {
 	w := tar.NewWriter(z)
 	dir := strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".gz"), ".tar")
 	for _, n := range slices.Sorted(maps.Keys(files)) {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, n), Size: int64(len(files[n])), Mode: bundleMode, ModTime: time.Now()}
+		content := withoutLogins(files[n])
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, n), Size: int64(len(content)), Mode: bundleMode, ModTime: time.Now()}
 		if err = w.WriteHeader(h); err == nil {
-			_, err = w.Write(files[n])
+			_, err = w.Write(content)
 		}
 		if err != nil {
 			break

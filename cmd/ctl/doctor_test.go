@@ -74,6 +74,13 @@ func TestDoctor(t *testing.T) {
 		"-x", "x-overflow=reject-publish", "-x", "x-message-ttl=1")
 	ctl(0, "", "publish", "stuck", "a-secret-message")
 	ctl(0, "", "vhost", "limits", "/", "--max-queues", "2")
+	shovel := filepath.Join(t.TempDir(), "shovel.json")
+	if err := os.WriteFile(shovel, []byte(`{"parameters":[{"component":"shovel","vhost":"/","name":"move","value":{"src-uri":"amqp://u:a-secret@h","key":"a-secret"}}],
+		"global_parameters":[{"name":"plugin","value":"a-secret"}],
+		"exchanges":[{"name":"x","vhost":"/","type":"fanout","arguments":{"x-uri":"amqps://u:a%2Fsecret@h:5671/%2F"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctl(0, "", "definitions", "import", shovel)
 	for ctx.Err() == nil {
 		var o, e shared
 		if run(ctx, []string{"-a", c.Addrs()[0], "doctor"}, &o, &e); strings.Contains(o.String(), "dead-letters") {
@@ -82,16 +89,20 @@ func TestDoctor(t *testing.T) {
 	}
 	ctl(1, `limits queue "full" in vhost "/" 2 messages are ready`, "doctor")
 	ctl(1, "limits vhost / max-queues is 2, and 2 are used", "doctor")
-	ctl(1, `dead-letters queue "stuck" in vhost "/" 1 dead letters wait`, "doctor", "--out", out, "--metrics", metrics.URL, "--metrics", "http://127.0.0.1:1/")
+	ctl(1, `dead-letters queue "stuck" in vhost "/" 1 dead letters wait`, "doctor", "--out", out,
+		"--metrics", strings.Replace(metrics.URL, "://", "://ops:a-secret@", 1), "--metrics", "http://ops:a-secret@127.0.0.1:1/")
 	ctl(1, "exists", "doctor", "--out", out)
 	files := bundle(t, out)
 	for name, want := range map[string]string{
-		"cluster.json": "node-0", "queues.json": "stuck", "definitions.json": "guest", "problems.json": "max-queues", "limits.json": "max-queues",
+		"cluster.json": "node-0", "queues.json": "stuck", "definitions.json": "move", "problems.json": "max-queues", "limits.json": "max-queues",
 		"connections.json": "[", "consumers.json": "[", "operations.json": "[", "version.json": "quoratectl", "metrics-1.txt": "quorate_up 1", "metrics-2.txt": "refused",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, files[name])
 		}
+	}
+	if !strings.Contains(files["definitions.json"], "amqps://…@h:5671") || !strings.Contains(files["metrics-1.txt"], "# http://…@127.0.0.1") {
+		t.Errorf("what is no secret is missing: %s\n%s", files["definitions.json"], files["metrics-1.txt"])
 	}
 	for name, text := range files {
 		if strings.Contains(text, "password_hash") || strings.Contains(text, "$argon2") || strings.Contains(text, "secret") {
