@@ -40,6 +40,17 @@ func (t *tries) reached(n uint64) {
 	}
 }
 
+// bound ends ctx when the patience is over, until progress is noted again through more. Without a patience it ends with
+// the call.
+func (t *tries) bound(ctx context.Context) (bounded context.Context, more, end func()) {
+	bounded, cancel := context.WithCancel(ctx)
+	if t.For <= 0 {
+		return bounded, func() {}, cancel
+	}
+	over := time.AfterFunc(max(t.For-time.Since(t.since), time.Millisecond), cancel)
+	return bounded, func() { over.Reset(t.For) }, func() { over.Stop(); cancel() }
+}
+
 // again waits before another try. It returns nil to try, and otherwise why not.
 func (t *tries) again(ctx context.Context, c *Client, err error) error {
 	if ctx.Err() == nil && (passing(err) || askedToWait(err) > 0) {
@@ -128,7 +139,7 @@ func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Resto
 	for all := r.Patience.begin(); ; {
 		var done Restored
 		err := c.try(ctx, func(ctx context.Context, n *node) error {
-			ctx, cancel := context.WithCancel(ctx)
+			ctx, more, cancel := all.bound(ctx)
 			defer cancel()
 			var next func() ([]byte, error)
 			if next, own = r.Blocks(); own != nil {
@@ -143,7 +154,10 @@ func (c *Client) RestoreQueue(ctx context.Context, r RestoreQueueRequest) (Resto
 			ended := false
 			err = receive(stream, func(x *brokerv1.RestoreQueueResponse) error {
 				done, ended = Restored{Stored: x.GetStored(), Refused: x.GetRefused()}, x.GetDone()
-				all.reached(done.Stored + done.Refused)
+				if n := done.Stored + done.Refused; n > all.most {
+					all.reached(n)
+					more()
+				}
 				if r.Seen != nil {
 					r.Seen(done)
 				}

@@ -65,7 +65,7 @@ func (b *Backups) Restore(ctx context.Context, t Target, next func() ([]byte, er
 			err = r.block(ctx, block)
 		}
 		if err != nil {
-			r.waiting.Wait()
+			r.await(ctx)
 			return r.progress(), failure.Translate(err, about)
 		}
 		if block == nil {
@@ -78,7 +78,9 @@ func (b *Backups) Restore(ctx context.Context, t Target, next func() ([]byte, er
 			}
 		}
 	}
-	r.waiting.Wait()
+	if !r.await(ctx) {
+		return r.progress(), ctx.Err()
+	}
 	if err := r.failed(); err != nil {
 		return r.progress(), failure.Translate(err, about)
 	}
@@ -117,6 +119,22 @@ func (r *restoring) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.done
+}
+
+// await waits for the answers, as long as somebody waits for the outcome: a queue without a leader answers when it has
+// one again. It reports whether all have come. No message may be added any more.
+func (r *restoring) await(ctx context.Context) bool {
+	all := make(chan struct{})
+	go func() {
+		r.waiting.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // failed returns the first error that is no refusal.
