@@ -62,7 +62,7 @@ func TestQueueWithoutLeader(t *testing.T) {
 			waits[p.Queue] = p.Waits.Error()
 		}
 	})
-	job.Patience = time.Second
+	job.Patience = 12 * time.Second // more than one try takes
 	m, err := job.Run(x.at)
 	x.must(err)
 	if got := names(&m); !slices.Equal(got, []string{"fine", "other", "round"}) {
@@ -109,7 +109,7 @@ func TestRestoreWithoutQueue(t *testing.T) {
 	defer c.Close() //nolint:errcheck // the test ends
 	ch, err := c.Channel()
 	x.must(err)
-	own, err := ch.QueueDeclare("", true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
+	own, err := ch.QueueDeclare("", true, false, false, false, nil)
 	x.must(err)
 	x.publish(own.Name, client.Message{Body: []byte("own")})
 	l, chosen := x.backup(""), x.backup("/", "a")
