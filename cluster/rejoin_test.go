@@ -18,7 +18,7 @@ func movedOnce(t *testing.T) (n *testNodes, q id.QueueUID, confirmed []string) {
 	n.start("a", "b", "c")
 	q = n.nodes["a"].declare(t, "q", 3)
 	n.start("d")
-	n.votes("d", "a")
+	n.votes("d", "b")
 	n.has(q, "a", "b", "c")
 	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "b"); err != nil {
 		t.Fatal(err)
