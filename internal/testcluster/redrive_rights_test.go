@@ -69,7 +69,7 @@ func TestRedriveNeedsRights(t *testing.T) {
 			Job: client.MessageJob{Queue: "dead", DryRun: dryRun}, ToExchange: true,
 		})
 	}
-	run := func(want client.OperationState) client.Operation {
+	run := func(want client.OperationState) {
 		t.Helper()
 		started, err := redrive(false)
 		must(err)
@@ -78,7 +78,6 @@ func TestRedriveNeedsRights(t *testing.T) {
 		if end.State != want {
 			t.Fatalf("the redrive ended as %s, want %s: %s", end.State, want, end.Error)
 		}
-		return end
 	}
 	allow("^orders")
 	_, err = redrive(true)
