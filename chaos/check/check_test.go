@@ -242,6 +242,7 @@ func TestRejects(t *testing.T) {
 		"beyond the limit":           {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Count = 2 }), []string{causes, limit}},
 		"delivered after its expiry": {came(16*s, 8, limited3, 0, history.Ack), []string{expires}},
 		"expired early":              {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 12*s + 500*ms }), []string{expires}},
+		"expired late":               {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 20 * s }), []string{expires}},
 		"delivered before its time":  {change(history.Delivered, 12, mainQueue, func(e *history.Event) { e.At = 21 * s }), []string{expires}},
 		"dead letter twice":          {with(at(24*ms, dead(2, mainQueue, "rejected"))), []string{arrives}},
 		"dead without a discard": {

@@ -7,6 +7,10 @@ import (
 // SkewLimit is how much too early or too late a message may expire or become ready (G9).
 const SkewLimit = time.Second
 
+// LateLimit is how much later than due a message may come as expired where no fault has lasted, on its way or so long
+// before. It has to be moved to its target, and to wait there for its consumer.
+const LateLimit = 5 * time.Second
+
 // ttl returns the TTL in force for a message in a queue (TTL-1); 0: none.
 func (l *ledger) ttl(f *fate, queue string) time.Duration {
 	ttl := l.spec(queue).TTL
@@ -18,7 +22,7 @@ func (l *ledger) ttl(f *fate, queue string) time.Duration {
 	return ttl
 }
 
-// onTime: no message is delivered after its expiry, dead-lettered as expired before it, or
+// onTime: no message is delivered after its expiry, dead-lettered as expired before it or long after, or
 // delivered before its delay has passed, but for the skew limit (TTL-2, DLY-1, G9). Deliveries
 // while a fault lasts are not judged: they may have waited on their way.
 func onTime(l *ledger) Guarantee {
@@ -51,8 +55,8 @@ func onTime(l *ledger) Guarantee {
 	return g
 }
 
-// expiredInTime adds to the guarantee that dead letters did not expire early: one that expired in
-// several queues, one after another, has taken the time of all.
+// expiredInTime adds to the guarantee that dead letters expired neither early nor much too late: one that
+// expired in several queues, one after another, has taken the time of all.
 func (l *ledger) expiredInTime(g *Guarantee) {
 	for _, p := range l.places {
 		f := l.fates[p]
@@ -78,6 +82,9 @@ func (l *ledger) expiredInTime(g *Guarantee) {
 		g.Checked++
 		if e.At < due-SkewLimit {
 			g.Broken = append(g.Broken, l.finding(p, f.deliveries[0], "expired %v early", due-e.At))
+		}
+		if len(e.Deaths) == expired && e.At > due+LateLimit && !l.faulty(sent.At-LateLimit, e.At) {
+			g.Broken = append(g.Broken, l.finding(p, f.deliveries[0], "came %v after it was due to have expired", e.At-due))
 		}
 	}
 }

@@ -20,7 +20,7 @@ func Retry() Kind {
 
 const (
 	retryLimit = 3               // failed attempts of a message
-	retryTTL   = 2 * time.Second // of what waits for nobody
+	retryTTL   = 3 * time.Second // of what waits for nobody; half of it is beyond the skew limit
 	failEvery  = 10              // every so many messages one is returned once, and one always
 )
 
