@@ -117,6 +117,9 @@ func TestLostMember(t *testing.T) {
 			if l := s.GetLost(); len(l) != 1 || l[0].GetQueue() != uint64(q) || !strings.Contains(l[0].GetReason(), c.reason) {
 				t.Errorf("status tells %v, want queue %s and %q", l, q, c.reason)
 			}
+			if all, err := n.nodes["a"].NodeDetails(testContext(t)); err != nil || all["c"].Lost != 1 || all["a"].Lost != 0 {
+				t.Errorf("details are %+v, %v", all, err)
+			}
 			if m := node.host.Member(q); m != nil && m.Group().Failed() == nil {
 				t.Error("the member is open")
 			}

@@ -51,6 +51,7 @@ type NodeDetails struct {
 	Reads    catalog.Version   // newest that its build reads
 	Counters map[string]uint64 // of the node as gateway since its start (ST-2)
 	Vitals   *vitals.Figures   // nil: the build of the node is older and sends none
+	Lost     int               // members of queues that have lost what they had stored and wait to be built anew
 }
 
 // NodeDetails asks all nodes of the catalog; those that do not answer are left out.
@@ -60,6 +61,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 	own := c.vitals.Figures()
 	out := map[id.NodeID]NodeDetails{c.cfg.Node: {
 		Draining: c.unloader.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.counters(), Vitals: &own,
+		Lost: len(c.host.LostMembers()),
 	}}
 	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
 		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
@@ -68,9 +70,10 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 		}
 		s := r.GetStart()
 		return func() error {
-			out[n] = NodeDetails{Draining: r.GetDraining(), Reads: metadata.ReadsOf(r), Counters: r.GetCounters(), Vitals: vitals.FromWire(r.GetVitals()), Start: StartProgress{
-				Phase: StartPhase(s.GetPhase()), Done: s.GetDone(), Total: s.GetTotal(), Unit: s.GetUnit(),
-			}}
+			out[n] = NodeDetails{
+				Draining: r.GetDraining(), Reads: metadata.ReadsOf(r), Counters: r.GetCounters(), Vitals: vitals.FromWire(r.GetVitals()), Lost: len(r.GetLost()),
+				Start: StartProgress{Phase: StartPhase(s.GetPhase()), Done: s.GetDone(), Total: s.GetTotal(), Unit: s.GetUnit()},
+			}
 			return nil
 		}, nil
 	}, func(id.NodeID) {})

@@ -277,7 +277,7 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 			Disk: diskStatus(n.Disk), Clock: clockStatus(n.Clock),
 		}
 		if at := n.Start; n.Answers {
-			out.Nodes[i].Counters, out.Nodes[i].ReadsVersion = n.Counters, uint32(n.Reads)
+			out.Nodes[i].Counters, out.Nodes[i].ReadsVersion, out.Nodes[i].LostMembers = n.Counters, uint32(n.Reads), uint32(n.Lost)
 			out.Nodes[i].Start = &brokerv1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
 		}
 	}

@@ -49,6 +49,7 @@ type NodeStatus struct {
 	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
 	Vitals   *Vitals // nil: the node has not said, as those of older builds
+	Lost     int     // members of queues that have lost what they had stored and wait to be built anew
 	Disk     *Disk   // as the node has sent it; nil: it has sent nothing
 	Clock    *Clock  // as this node has measured it; nil: it has not, or not recently
 }
@@ -131,7 +132,7 @@ func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterSta
 		}
 		d, answers := said[n.ID]
 		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start
-		out.Nodes[i].Counters, out.Nodes[i].Reads, out.Nodes[i].Vitals = d.Counters, int(d.Reads), d.Vitals
+		out.Nodes[i].Counters, out.Nodes[i].Reads, out.Nodes[i].Vitals, out.Nodes[i].Lost = d.Counters, int(d.Reads), d.Vitals, d.Lost
 	}
 	return out, nil
 }

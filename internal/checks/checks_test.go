@@ -60,6 +60,12 @@ func TestChecksOfNodes(t *testing.T) {
 		}
 	}
 	all := of(fine("a"), fine("b"))
+	lost := fine("b")
+	lost.LostMembers = 7
+	rebuilding := of(fine("a"), lost)
+	expect("members to be built anew", rebuilding.Rebuilding(), "node b: 7 of its members have lost what they had stored, and are not built anew yet")
+	rebuilding.Node = "b"
+	expect("the node itself goes", rebuilding.Rebuilding())
 	expect("all is well", slices.Concat(all.Ready(), all.Alarms(), all.Versions()))
 
 	down, drains, silent := fine("b"), fine("c"), fine("d")

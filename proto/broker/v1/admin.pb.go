@@ -3035,7 +3035,10 @@ type ClusterNode struct {
 	// has no recent measurement.
 	Clock *ClockStatus `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`
 	// Refused is why the node that answers refuses this one; empty: it does not.
-	Refused       string `protobuf:"bytes,25,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused string `protobuf:"bytes,25,opt,name=refused,proto3" json:"refused,omitempty"`
+	// LostMembers is how many members of queues on the node have lost what they had stored and are not
+	// built anew yet: they do not count, although the node is there. It is set with details, for nodes that answer.
+	LostMembers   uint32 `protobuf:"varint,26,opt,name=lost_members,json=lostMembers,proto3" json:"lost_members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3173,6 +3176,13 @@ func (x *ClusterNode) GetRefused() string {
 		return x.Refused
 	}
 	return ""
+}
+
+func (x *ClusterNode) GetLostMembers() uint32 {
+	if x != nil {
+		return x.LostMembers
+	}
+	return 0
 }
 
 // ClockStatus is the state of a node's wall clock (TTL-8).
@@ -5332,7 +5342,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12#\n" +
 	"\rreads_version\x18\x03 \x01(\rR\freadsVersion\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xe1\x04\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x84\x05\n" +
 	"\vClusterNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12%\n" +
@@ -5348,7 +5358,8 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\bcounters\x18\x16 \x03(\v2,.quorate.broker.v1.ClusterNode.CountersEntryR\bcounters\x12#\n" +
 	"\rreads_version\x18\x17 \x01(\rR\freadsVersion\x124\n" +
 	"\x05clock\x18\x18 \x01(\v2\x1e.quorate.broker.v1.ClockStatusR\x05clock\x12\x18\n" +
-	"\arefused\x18\x19 \x01(\tR\arefused\x1a;\n" +
+	"\arefused\x18\x19 \x01(\tR\arefused\x12!\n" +
+	"\flost_members\x18\x1a \x01(\rR\vlostMembers\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"m\n" +
