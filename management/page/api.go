@@ -114,11 +114,14 @@ func (v *visit) call(method, path string, body, out any) (silent []string, err e
 	return silent, nil
 }
 
+// noRoute is the kind of the API's errors where there is no path, or none with the method.
+const noRoute = "no_route"
+
 // faultOf reads an answer that is an error.
 func faultOf(a *answer, path string) *fault {
 	f := &fault{Code: a.code}
 	err := json.Unmarshal(a.body.Bytes(), f)
-	nowhere := a.code < http.StatusBadRequest || a.code == http.StatusNotFound && err != nil
+	nowhere := a.code < http.StatusBadRequest || f.Kind == noRoute
 	switch {
 	case nowhere: // a path with an empty part leads elsewhere
 		f.Code, f.Kind, f.Reason = http.StatusNotFound, "Object Not Found", "the name of a thing, or of its virtual host, is missing"

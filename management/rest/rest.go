@@ -69,16 +69,19 @@ func (a *api) mux() http.Handler {
 	}))
 }
 
+// noRoute is the field error of answers to requests for which there is no path, or none with their method.
+const noRoute = "no_route"
+
 // lost answers a request for which there is no route, in the form of all errors. The mux knows whether another method has
 // one.
 func (a *api) lost(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	answer := &bare{ResponseWriter: w}
 	mux.ServeHTTP(answer, r)
-	kind, reason := "Object Not Found", "there is no path "+r.URL.Path+"; /openapi.json lists those that there are"
+	reason := "there is no path " + r.URL.Path + "; /openapi.json lists those that there are"
 	if answer.code == http.StatusMethodNotAllowed {
-		kind, reason = "method_not_allowed", "the path does not take "+r.Method+", but "+w.Header().Get("Allow")
+		reason = "the path does not take " + r.Method + ", but " + w.Header().Get("Allow")
 	}
-	a.write(w, answer.code, map[string]string{"error": kind, "reason": reason})
+	a.write(w, answer.code, map[string]string{"error": noRoute, "reason": reason})
 }
 
 // bare keeps the code of an answer, lets its header through, and drops the rest.

@@ -31,11 +31,12 @@ func muxPath(path string) string {
 }
 
 // markSlashes marks the segments of a request's path that are an escaped slash, drops a slash at the end, which clients of
-// RabbitMQ put behind the names of lists, and gives it the path of the mux.
+// RabbitMQ put behind the names of lists, and gives it the path of the mux. What deletes keeps it: there the slash means that
+// a name was forgotten, and without it the path is that of what has the thing.
 func markSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, found := strings.Split(r.URL.EscapedPath(), "/"), false
-		if last := len(segments) - 1; last > 1 && segments[last] == "" {
+		if last := len(segments) - 1; last > 1 && segments[last] == "" && r.Method != http.MethodDelete {
 			segments, found = segments[:last], true
 		}
 		for i, s := range segments {
