@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -52,13 +51,7 @@ func TestRecoveredQueueSendsDeadLetters(t *testing.T) {
 	n.nodes["a"].buried(t, grave, 2*before)
 	n.stop("a", "b", "c")
 	n.remove("b", "c")
-	r, err := n.openRecovery("a", []id.NodeID{"b", "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(r.Run(), r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	n.recoverWithout("a", "b", "c")
 
 	n.join = nil
 	n.start("a")

@@ -22,6 +22,18 @@ func (n *testNodes) openRecovery(i id.NodeID, lost []id.NodeID, reports ...recov
 	return recovery.Open(recovery.Config{Name: n.name, Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
 }
 
+// recoverWithout lets a stopped node go on without others that are lost.
+func (n *testNodes) recoverWithout(i id.NodeID, lost ...id.NodeID) {
+	n.t.Helper()
+	r, err := n.openRecovery(i, lost)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := errors.Join(r.Run(), r.Close()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 func (n *testNodes) remove(ids ...id.NodeID) {
 	n.t.Helper()
 	for _, i := range ids {
@@ -191,13 +203,7 @@ func TestRecoveredSurvivorStartsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.remove("b", "c")
-	r, err := n.openRecovery("a", []id.NodeID{"b", "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(r.Run(), r.Close()); err != nil {
-		t.Fatal(err)
-	}
+	n.recoverWithout("a", "b", "c")
 	n.join = nil
 	n.start("a")
 	n.start("b", "c")
