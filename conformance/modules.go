@@ -52,7 +52,13 @@ const (
 
 // Tests runs the library's own tests, or a short form of them, against a node of its own. It
 // returns ErrAbsent if the library or a dependency of its tests cannot be fetched.
-func (l Library) Tests(ctx context.Context, short bool) (r LibraryTests, err error) {
+func (l Library) Tests(ctx context.Context, short bool) (LibraryTests, error) {
+	return l.beside(ctx, 0, func(dir string, q *Quorate) (LibraryTests, error) { return l.tests(ctx, dir, q, short) })
+}
+
+// beside fetches the library into a directory, starts a node, calls run with both, and removes them. management is as for
+// StartQuorate.
+func (l Library) beside(ctx context.Context, management int, run func(dir string, q *Quorate) (LibraryTests, error)) (r LibraryTests, err error) {
 	binary, err := Binary()
 	if err != nil {
 		return r, err
@@ -65,11 +71,16 @@ func (l Library) Tests(ctx context.Context, short bool) (r LibraryTests, err err
 	if err := l.fetch(ctx, dir); err != nil {
 		return r, err
 	}
-	q, err := StartQuorate(ctx, binary, 1, 0)
+	q, err := StartQuorate(ctx, binary, 1, management)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
+	return run(dir, q)
+}
+
+// tests runs what is in the directory against the node.
+func (l Library) tests(ctx context.Context, dir string, q *Quorate, short bool) (r LibraryTests, err error) {
 	address := net.JoinHostPort(q.Address())
 	if err := errors.Join(l.point(dir, address), l.queues(ctx, q)); err != nil {
 		return r, err

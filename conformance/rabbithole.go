@@ -25,26 +25,15 @@ func rabbitHole() Library {
 // leastSpecs is the least number of specs that RabbitHole must find.
 const leastSpecs = 130
 
-// RabbitHole runs rabbit-hole's own specs against the HTTP API of a node of its own. The specs
-// of rabbitHoleDifferences have to fail, all others to pass. It returns ErrAbsent if the library or a dependency of its specs cannot be fetched.
-func RabbitHole(ctx context.Context) (r LibraryTests, err error) {
-	binary, err := Binary()
-	if err != nil {
-		return r, err
-	}
-	dir, err := os.MkdirTemp("", "rabbit-hole")
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := rabbitHole().fetch(ctx, dir); err != nil {
-		return r, err
-	}
-	q, err := StartQuorate(ctx, binary, 1, managementPort)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, q.Close()) }()
+// RabbitHole runs rabbit-hole's own specs against the HTTP API of a node of its own. The specs of
+// rabbitHoleDifferences have to fail, all others to pass. It returns ErrAbsent if the library or a dependency of its specs
+// cannot be fetched.
+func RabbitHole(ctx context.Context) (LibraryTests, error) {
+	return rabbitHole().beside(ctx, managementPort, func(dir string, q *Quorate) (LibraryTests, error) { return specs(ctx, dir, q) })
+}
+
+// specs runs what is in the directory against the node.
+func specs(ctx context.Context, dir string, q *Quorate) (r LibraryTests, err error) {
 	if err := errors.Join(pointSpecs(dir, q.Cluster.Nodes[0]), hole(ctx, q)); err != nil {
 		return r, err
 	}
