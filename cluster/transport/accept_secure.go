@@ -39,6 +39,9 @@ func (a acceptCredentials) Clone() credentials.TransportCredentials { return a }
 // ServerHandshake implements credentials.TransportCredentials. It keeps connections for
 // heartbeats to itself.
 func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if err := gate.From(raw).AcknowledgeWithin(a.m.config.acknowledgeWithin()); err != nil {
+		return nil, nil, err
+	}
 	if a.m.config.TLS == nil {
 		head := make([]byte, len(heartbeatPreface))
 		n, err := io.ReadFull(raw, head)

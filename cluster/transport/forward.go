@@ -54,7 +54,7 @@ func (m *Mux) openFor(ctx context.Context, from, to id.NodeID) (net.Conn, error)
 		m.detours.Add(-1)
 		return nil, status.Errorf(codes.ResourceExhausted, "node %q passes on %d connections for others already, which is the limit", m.config.Node, maxDetours)
 	}
-	conn, err := (&net.Dialer{Timeout: m.config.DialTimeout}).DialContext(ctx, "tcp", there.address)
+	conn, err := m.dial(ctx, there.address, m.config.DialTimeout)
 	if err != nil {
 		m.detours.Add(-1)
 		return nil, status.Error(codes.Unavailable, err.Error())

@@ -7,9 +7,11 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -21,9 +23,23 @@ func (pc *peerConn) dialConn(ctx context.Context) (net.Conn, error) {
 	if pc.via != nil {
 		return pc.forwarded(ctx)
 	}
-	conn, err := (&net.Dialer{Timeout: pc.patient}).DialContext(ctx, "tcp", pc.address)
+	conn, err := pc.l.dial(ctx, pc.address, pc.patient)
 	pc.deserted.Store(errors.Is(err, syscall.ECONNREFUSED))
 	return conn, err
+}
+
+// dial opens a network connection, and bounds how long what it sends may stay unacknowledged.
+func (l *local) dial(ctx context.Context, address string, patient time.Duration) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: patient}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if tcp, is := conn.(*net.TCPConn); is {
+		if err := gate.AcknowledgeWithin(tcp, l.config.acknowledgeWithin()); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
 }
 
 // forwarded opens a pipe to the peer through the third node. It ends with the peer connection.

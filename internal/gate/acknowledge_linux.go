@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"net"
 	"syscall"
 	"time"
 )
@@ -16,6 +17,11 @@ func (c *Conn) AcknowledgeWithin(d time.Duration) error {
 	if c == nil {
 		return nil
 	}
+	return AcknowledgeWithin(c.TCPConn, d)
+}
+
+// AcknowledgeWithin is Conn.AcknowledgeWithin for a connection that came through no gate.
+func AcknowledgeWithin(c *net.TCPConn, d time.Duration) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("gate: %w", err)

@@ -2,7 +2,13 @@
 
 package gate
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // AcknowledgeWithin does nothing: this system has no such bound for a connection.
 func (*Conn) AcknowledgeWithin(time.Duration) error { return nil }
+
+// AcknowledgeWithin does nothing: this system has no such bound for a connection.
+func AcknowledgeWithin(*net.TCPConn, time.Duration) error { return nil }
