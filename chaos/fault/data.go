@@ -181,6 +181,8 @@ const wholeTimeout = 60 * time.Second
 func whole(ctx context.Context, s *Scene) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
+	s.Changes.Lock() // what began before the fault may take a member out at any moment
+	s.Changes.Unlock()
 	for {
 		err := isWhole(ctx, s)
 		if err == nil || wait.For(ctx, 5*pollEvery) != nil {

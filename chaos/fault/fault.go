@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/chaos/target"
@@ -34,7 +35,10 @@ type Scene struct {
 	Client *client.Client
 	// Queue is the queue whose leader and followers are meant.
 	Queue, VHost string
-	Log          func(format string, args ...any)
+	// Changes is held while a workload changes members of queues. What it changes after the fault has begun leaves all
+	// members where they are that are needed.
+	Changes sync.Locker
+	Log     func(format string, args ...any)
 }
 
 // Choice is what a schedule has drawn for one fault.

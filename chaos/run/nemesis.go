@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/chaos/fault"
@@ -28,6 +29,8 @@ type nemesis struct {
 	client *client.Client
 	queues []string // whose leaders are meant, in turn
 	number int      // of the last fault
+	// changes is held by workloads that change members of queues.
+	changes sync.Locker
 	// supervised leaves nodes alone that are hit.
 	supervised *supervisor
 	open       []open // whose healing has not begun, in the order in which they end
@@ -104,7 +107,7 @@ func (n *nemesis) put(ctx context.Context, s fault.Step) error {
 	n.cfg.Log("%s: %v for %v", note, nodes, s.For.Round(time.Millisecond))
 	n.cfg.History.Add(history.Event{Kind: history.Fault, Fault: n.number, Nodes: nodes, Queue: queue, Note: note, Class: kind.Class, Short: n.short})
 	n.supervised.hold(nodes, 1)
-	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, VHost: n.cfg.VHost, Log: n.cfg.Log}
+	scene := &fault.Scene{Cluster: n.cfg.Cluster, Client: n.client, Queue: queue, VHost: n.cfg.VHost, Changes: n.changes, Log: n.cfg.Log}
 	f, err := kind.Put(ctx, scene, fault.Choice{Nodes: nodes, For: s.For, Pick: s.Pick})
 	if err != nil {
 		err = fmt.Errorf("%s of %v: %w", note, nodes, err)

@@ -89,7 +89,8 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	}
 	defer c.Close()
 	cfg.History.Add(history.Event{Kind: history.Began, Settings: cfg.settings(ctx, c)})
-	loads, err := prepare(ctx, cfg, c)
+	changes := &sync.Mutex{}
+	loads, err := prepare(ctx, cfg, c, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	}
 	supervised := newSupervisor(cfg)
 	working.Go(func() {
-		n := nemesis{cfg: cfg, client: c, queues: leading(loads), supervised: supervised, healed: make(chan healed)}
+		n := nemesis{cfg: cfg, client: c, queues: leading(loads), changes: changes, supervised: supervised, healed: make(chan healed)}
 		failures.add("faults", n.run(ctx, publishing))
 	})
 	watching, stopWatching := context.WithCancel(ctx)
@@ -199,12 +200,12 @@ func untilEnough(ctx context.Context, cfg Config) {
 }
 
 // prepare makes the workloads and what they declare.
-func prepare(ctx context.Context, cfg Config, c *client.Client) ([]workload.Workload, error) {
+func prepare(ctx context.Context, cfg Config, c *client.Client, changes sync.Locker) ([]workload.Workload, error) {
 	var out []workload.Workload
 	for i, k := range cfg.Workloads {
 		w := k.New(&workload.World{
 			Cluster: cfg.Cluster, History: cfg.History, Client: c, Prefix: cfg.prefix(k), VHost: cfg.VHost,
-			Seed: cfg.Seed + uint64(i), Rate: cmp.Or(cfg.Rate, k.Rate), Settle: cfg.Settle, Log: cfg.Log,
+			Seed: cfg.Seed + uint64(i), Rate: cmp.Or(cfg.Rate, k.Rate), Settle: cfg.Settle, Changes: changes, Log: cfg.Log,
 		})
 		if err := w.Prepare(ctx); err != nil {
 			return nil, fmt.Errorf("run: prepare workload %s: %w", k.Name, err)

@@ -264,12 +264,11 @@ func (c *churn) rename(ctx, publishing context.Context, node string, who int) er
 const exists = "exists"
 
 // repeatedAfter is less than a node's time for a command. What has no answer by then, a node or the client
-// repeats.
+// repeats; the attempt before, of a node that was cut off from the client, may still take effect after the answer.
 const repeatedAfter = 3 * time.Second
 
 // write declares or deletes a queue, as an operation on the register of its name. One that failed
-// may have been done, or be done later. One that took long may have been done twice, with what others did
-// between.
+// may have been done, or be done later. One that took long may be done twice, with what others do between.
 func (c *churn) write(ctx context.Context, by *client.Client, who int, name string, declares bool) {
 	asking, cancel := context.WithTimeout(ctx, churnTimeout)
 	defer cancel()
@@ -285,6 +284,7 @@ func (c *churn) write(ctx context.Context, by *client.Client, who int, name stri
 	c.History.Add(history.Event{Kind: history.Register, Op: &op, Note: noteOf(err)})
 	if err != nil || op.Return-op.Call > repeatedAfter {
 		again := op
+		again.Uncertain = true
 		c.History.Add(history.Event{Kind: history.Register, Op: &again, Note: "a repeat"})
 	}
 }

@@ -59,22 +59,25 @@ func (m *members) Prepare(ctx context.Context) error {
 func (m *members) operate(ctx, publishing context.Context) error {
 	random := m.random(0)
 	for n := 0; wait.For(publishing, changeEvery/2+time.Duration(random.Int64N(int64(changeEvery)))) == nil; n++ {
-		queue := m.queues[n%len(m.queues)]
-		changing, cancel := context.WithTimeout(ctx, changeTimeout)
-		what, err := "restore "+queue, error(nil)
-		if m.losesDisks() {
-			err = m.grow(changing, queue) // the fault waits for what an earlier change left
-		} else {
-			what, err = m.change(changing, queue, random)
-		}
-		cancel()
-		if err != nil {
+		if what, err := m.changeOne(ctx, m.queues[n%len(m.queues)], random); err != nil {
 			m.Log("members: %s: %v", what, err)
 		}
 	}
 	restoring, cancel := context.WithTimeout(ctx, m.Settle)
 	defer cancel()
 	return m.restore(restoring)
+}
+
+// changeOne makes a change of one queue, or undoes what is left of an earlier one.
+func (m *members) changeOne(ctx context.Context, queue string, random *rand.Rand) (what string, err error) {
+	m.Changes.Lock()
+	defer m.Changes.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	if m.losesDisks() { // the fault waits for what an earlier change left
+		return "restore " + queue, m.grow(ctx, queue)
+	}
+	return m.change(ctx, queue, random)
 }
 
 // losesDisks reports whether a fault lasts that takes a node's data away: then all other members

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/chaos/history"
@@ -26,7 +27,9 @@ type World struct {
 	Rate int
 	// Settle bounds the wait for answers, and for the draining, after publishing.
 	Settle time.Duration
-	Log    func(format string, args ...any)
+	// Changes is held while members of queues are changed: a fault that takes data away waits for that.
+	Changes sync.Locker
+	Log     func(format string, args ...any)
 }
 
 // Queue returns the name of a queue of the workload.
