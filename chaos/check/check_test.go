@@ -240,7 +240,7 @@ func TestRejects(t *testing.T) {
 		"again without the flag":     {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Again = true }), []string{flag}},
 		"count of failures falls":    {change(history.Delivered, 6, mainQueue, func(e *history.Event) { e.Count = 2 }), []string{causes}},
 		"beyond the limit":           {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Count = 2 }), []string{causes, limit}},
-		"delivered after its expiry": {came(16*s, 8, limited3, 0, history.Ack), []string{expires}},
+		"delivered after its expiry": {came(20*s, 8, limited3, 0, history.Ack), []string{expires}},
 		"expired early":              {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 12*s + 500*ms }), []string{expires}},
 		"expired late":               {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 20 * s }), []string{expires}},
 		"delivered before its time":  {change(history.Delivered, 12, mainQueue, func(e *history.Event) { e.At = 21 * s }), []string{expires}},

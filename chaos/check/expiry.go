@@ -2,13 +2,16 @@ package check
 
 import (
 	"time"
+
+	"github.com/quorate/quorate/chaos/history"
 )
 
 // SkewLimit is how much too early or too late a message may expire or become ready (G9).
 const SkewLimit = time.Second
 
 // LateLimit is how much later than due a message may come as expired where no fault has lasted, on its way or so long
-// before. It has to be moved to its target, and to wait there for its consumer.
+// before. It has to be moved to its target, and to wait there for its consumer. A message that was assigned in time may
+// come so much later than its expiry.
 const LateLimit = 5 * time.Second
 
 // ttl returns the TTL in force for a message in a queue (TTL-1); 0: none.
@@ -22,11 +25,13 @@ func (l *ledger) ttl(f *fate, queue string) time.Duration {
 	return ttl
 }
 
-// onTime: no message is delivered after its expiry, dead-lettered as expired before it or long after, or
-// delivered before its delay has passed, but for the skew limit (TTL-2, DLY-1, G9). Deliveries
-// while a fault lasts are not judged: they may have waited on their way.
+// onTime: no message is assigned after its expiry, dead-lettered as expired before it or long after, or
+// delivered before its delay has passed, but for the skew limit (TTL-2, DLY-1, G9). One that was assigned in time
+// may be delivered late, so it counts when it was assigned at the earliest. Deliveries while a fault lasts are not
+// judged: they may have waited on their way.
 func onTime(l *ledger) Guarantee {
 	g := Guarantee{Name: "nothing expires early or is delivered late", Rule: "TTL-2, DLY-1, G9"}
+	room := l.roomSince()
 	for _, p := range l.places {
 		f := l.fates[p]
 		if f.published < 0 {
@@ -46,13 +51,55 @@ func onTime(l *ledger) Guarantee {
 			if ttl == 0 || f.confirmed < 0 || l.faulty(sent.At, e.At) {
 				continue
 			}
-			if end := max(l.events[f.confirmed].At, sent.At+sent.Delay) + ttl; e.At > end+SkewLimit {
+			end := max(l.events[f.confirmed].At, sent.At+sent.Delay) + ttl
+			switch since := max(room[i], l.assignable(f, i)); {
+			case since > end+SkewLimit:
+				g.Broken = append(g.Broken, l.finding(p, i, "assigned to %s %v after its expiry, at the earliest", e.Consumer, since-end))
+			case e.At > end+LateLimit:
 				g.Broken = append(g.Broken, l.finding(p, i, "delivered %v after its expiry", e.At-end))
 			}
 		}
 	}
 	l.expiredInTime(&g)
 	return g
+}
+
+// roomSince returns, by the event of a delivery from a queue with a TTL, the time before which its consumer had no room
+// for it, where that is known.
+func (l *ledger) roomSince() map[int]time.Duration {
+	out := map[int]time.Duration{}
+	for _, r := range l.served(func(q history.Queue) bool { return q.TTL > 0 }) {
+		for k, i := range r.deliveries {
+			if since, known := r.room(k); known {
+				out[i] = since
+			}
+		}
+	}
+	return out
+}
+
+// assignable returns the time before which a delivery cannot have been assigned: its consumer was not there, or the one
+// that had the message before had not given it back. 0: no such time is known.
+func (l *ledger) assignable(f *fate, delivery int) time.Duration {
+	e := &l.events[delivery]
+	since := l.asked[e.Consumer]
+	for _, i := range f.deliveries {
+		had := &l.events[i]
+		if i >= delivery || had.Acquired+1 != e.Acquired {
+			continue
+		}
+		if lost, is := l.lost[had.Consumer]; is && lost <= e.At+noticed {
+			continue // which may have freed the message before
+		}
+		for _, j := range f.deciding {
+			d := &l.events[j]
+			if j > i && j < delivery && d.Consumer == had.Consumer && (d.Outcome == history.Requeue || d.Outcome == history.Return) {
+				since = max(since, d.At)
+				break
+			}
+		}
+	}
+	return since
 }
 
 // expiredInTime adds to the guarantee that dead letters expired neither early nor much too late: one that

@@ -34,6 +34,7 @@ type ledger struct {
 	fates   map[place]*fate
 	places  []place // in the order of their first event
 	deleted map[string]bool
+	asked   map[string]time.Duration // consumer → when its client began to ask for it, if that is known
 	lost    map[string]time.Duration // consumer → when it was lost
 	faults  []span
 	counts  Counts
@@ -47,7 +48,8 @@ type ledger struct {
 func read(events []history.Event) *ledger {
 	l := &ledger{
 		events: events, queues: map[string]*history.Queue{}, drained: map[string]bool{},
-		deadOf: map[string][]string{}, fates: map[place]*fate{}, deleted: map[string]bool{}, lost: map[string]time.Duration{},
+		deadOf: map[string][]string{}, fates: map[place]*fate{}, deleted: map[string]bool{},
+		asked: map[string]time.Duration{}, lost: map[string]time.Duration{},
 		faults: faultSpans(events), asNewOf: map[string][]int{}, recoveries: recoveries(events), settings: settingsOf(events),
 	}
 	targets := map[history.Message][]string{}
@@ -86,6 +88,8 @@ func read(events []history.Event) *ledger {
 			f.decided = append(f.decided, i)
 		case history.Deleted:
 			l.deleted[e.Queue] = true
+		case history.Opened:
+			l.asked[e.Consumer] = e.Sent
 		case history.Lost:
 			l.lost[e.Consumer] = e.At
 		case history.Drained:

@@ -14,7 +14,7 @@ import (
 // first whatever its priority is (DEL-1).
 func highestFirst(l *ledger) Guarantee {
 	g := Guarantee{Name: "higher priorities come first", Rule: "PR-1"}
-	for _, r := range l.served() {
+	for _, r := range l.served(func(q history.Queue) bool { return q.Priorities }) {
 		var waits [256]*fate // priority → of the later deliveries of it the one that was confirmed first
 		for k, i := range slices.Backward(r.deliveries) {
 			p := place{r.queue, l.events[i].Message()}
@@ -23,9 +23,8 @@ func highestFirst(l *ledger) Guarantee {
 				continue
 			}
 			own := l.events[f.published].Priority
-			if k >= r.prefetch && k-r.prefetch < len(r.settled) {
+			if since, known := r.room(k); known {
 				g.Checked++
-				since := r.settled[k-r.prefetch]
 				if w := l.passedOver(waits[int(own)+1:], since); w != nil {
 					g.Broken = append(g.Broken, l.finding(p, i, "delivered with priority %d before %s with priority %d, which was confirmed %v before that was chosen",
 						own, l.events[w.published].Message(), l.events[w.published].Priority, since-l.events[w.confirmed].At))
@@ -57,13 +56,22 @@ type service struct {
 	settled    []time.Duration // when it began to settle one
 }
 
-// served returns the consumers of queues with strict priorities of which the prefetch is known.
-func (l *ledger) served() []*service {
+// room returns when the consumer began to settle what made room for its kth delivery, counted from 0. Not known: there
+// was room from the beginning, or nobody saw it settle.
+func (r *service) room(k int) (since time.Duration, known bool) {
+	if k < r.prefetch || k-r.prefetch >= len(r.settled) {
+		return 0, false
+	}
+	return r.settled[k-r.prefetch], true
+}
+
+// served returns the consumers of these queues of which the prefetch is known.
+func (l *ledger) served(these func(history.Queue) bool) []*service {
 	by := map[string]*service{}
 	var out []*service
 	for i := range l.events {
 		e := &l.events[i]
-		if !l.spec(e.Queue).Priorities {
+		if !these(l.spec(e.Queue)) {
 			continue
 		}
 		r := by[e.Consumer]

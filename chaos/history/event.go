@@ -37,7 +37,8 @@ const (
 	// as it was notified.
 	Active   Kind = "active"
 	Inactive Kind = "inactive"
-	// Opened and Lost bound a consumer's life: what it had not settled comes again (Lost).
+	// Opened and Lost bound a consumer's life: what it had not settled comes again (Lost). It had been asked for when it
+	// was opened, or before (Sent).
 	Opened Kind = "opened"
 	Lost   Kind = "lost"
 
@@ -103,9 +104,10 @@ type Event struct {
 	Priority  uint8         `json:"priority,omitempty"`  // Published
 	Resend    bool          `json:"resend,omitempty"`    // Published: an ID that was published before
 	// Transaction is that of which a Published, Deciding or Decided is a part, unique in the history.
-	Transaction int           `json:"transaction,omitempty"`
-	Session     int           `json:"session,omitempty"` // Published: the order of a publisher holds within one
-	Sent        time.Duration `json:"sent,omitempty"`    // Confirmed: when it was published
+	Transaction int `json:"transaction,omitempty"`
+	Session     int `json:"session,omitempty"` // Published: the order of a publisher holds within one
+	// Sent is when a Confirmed message was published, and when the client began to ask for what was Opened; 0: not known.
+	Sent time.Duration `json:"sent,omitempty"`
 
 	Consumer string  `json:"consumer,omitempty"` // unique in the history
 	Prefetch uint32  `json:"prefetch,omitempty"` // Opened: how many deliveries it may hold unsettled

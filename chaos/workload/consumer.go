@@ -83,6 +83,7 @@ type received struct {
 // Run consumes until ctx ends.
 func (c *Consumer) Run(ctx context.Context) error {
 	for first := true; ctx.Err() == nil; first = false {
+		asked := c.History.Now()
 		in, err := c.open(ctx, first)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -94,7 +95,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		if c.comes != nil {
 			staying, cancel = context.WithTimeout(ctx, c.comes.about(c.comes.stay))
 		}
-		life := visit{Consumer: c, in: in, name: c.History.Consumer()}
+		life := visit{Consumer: c, in: in, asked: asked, name: c.History.Consumer()}
 		err = life.run(ctx, staying)
 		cancel()
 		if err != nil && !errors.Is(err, errGone) {
@@ -139,6 +140,7 @@ func (c *Consumer) openGRPC(ctx context.Context) (inlet, error) {
 type visit struct {
 	*Consumer
 	in      inlet
+	asked   time.Duration // when the client began to ask for it
 	name    string
 	lives   uint64          // that the name stands for, as inlet.reopened
 	held    []*received     // that are not settled yet, in order
@@ -150,7 +152,7 @@ type visit struct {
 
 // run consumes until staying ends, or the consumer is gone. What it holds is lost then.
 func (v *visit) run(ctx, staying context.Context) error {
-	opened := history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class}
+	opened := history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class, Sent: v.asked}
 	if v.amqp != nil { // over gRPC the client opens streams again, each with a new prefetch
 		opened.Prefetch = v.Prefetch
 	}
@@ -214,7 +216,7 @@ func (v *visit) renew() {
 	v.mu.Lock()
 	v.name = v.History.Consumer()
 	v.mu.Unlock()
-	v.History.Add(lost, history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.called(), Client: v.Class})
+	v.History.Add(lost, history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.called(), Client: v.Class, Sent: v.asked})
 }
 
 // called returns the consumer's name of now.
