@@ -9,13 +9,13 @@ import (
 
 // deadLettersOnce: a dead letter arrives once for each time that its message left a queue, by the
 // reason that the history shows, with its death counted (DL-21, DL-25, DL-30). That none is
-// missing is for noLoss.
+// missing is for noLoss, and what comes back to where it died is for deathsCounted.
 func deadLettersOnce(l *ledger) Guarantee {
 	g := Guarantee{Name: "dead letters arrive exactly once", Rule: "DL-21, DL-25"}
 	for _, p := range l.places {
 		f := l.fates[p]
 		sources := l.sourcesOf(p)
-		if len(sources) == 0 || f.expected || len(f.deliveries) == 0 || l.spec(p.queue).Moved {
+		if len(sources) == 0 || f.expected || len(f.deliveries) == 0 || l.spec(p.queue).Moved || l.comesBack(p.queue) {
 			continue
 		}
 		g.Checked++
@@ -71,7 +71,7 @@ func (l *ledger) unlikely(m history.Message, d history.Death) string {
 	if !l.passed(place{d.Queue, m}) {
 		return fmt.Sprintf("died in %s, where it never was", d.Queue)
 	}
-	if d.Count != 1 {
+	if d.Count != 1 && !l.comesBack(d.Queue) {
 		return fmt.Sprintf("died %d times of %s in %s", d.Count, d.Reason, d.Queue)
 	}
 	source := l.fates[place{d.Queue, m}] // nil: nobody saw it there

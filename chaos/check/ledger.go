@@ -31,6 +31,7 @@ type ledger struct {
 	queues  map[string]*history.Queue
 	drained map[string]bool
 	deadOf  map[string][]string // dead-letter queue → its sources
+	cycles  map[string][]string // queue → all that its dead letters may pass, if they may come back to it
 	fates   map[place]*fate
 	places  []place // in the order of their first event
 	deleted map[string]bool
@@ -99,6 +100,7 @@ func read(events []history.Event) *ledger {
 		default:
 		}
 	}
+	l.cycles = cyclesOf(l.queues)
 	return l
 }
 
@@ -122,7 +124,7 @@ func (l *ledger) delivered(i int) {
 	f := l.fate(place{e.Queue, e.Message()})
 	if len(f.deliveries) == 0 {
 		l.counts.Delivered++
-		if len(l.deadOf[e.Queue]) > 0 {
+		if len(l.deadOf[e.Queue]) > 0 && !f.expected {
 			l.counts.DeadLetters++
 		}
 	} else {

@@ -5,7 +5,7 @@ import "github.com/quorate/quorate/chaos/history"
 // noLoss: what was confirmed, and what was delivered at all, ends in a way that the history shows:
 // its last consumer acked it, or it is in the dead-letter queue, or its TTL ended where nobody
 // collects dead letters (PUB-7). So a message that was delivered once and then vanished is found,
-// and a discard that took effect though its commit was never seen.
+// and a discard that took effect though its commit was never seen. What comes back when it has died is acked in the end.
 func noLoss(l *ledger) Guarantee {
 	g := Guarantee{Name: "no confirmed message is lost", Rule: "PUB-7"}
 	for _, p := range l.places {
@@ -13,22 +13,23 @@ func noLoss(l *ledger) Guarantee {
 		if f.confirmed < 0 && len(f.deliveries) == 0 || l.spec(p.queue).Moved || l.deleted[p.queue] {
 			continue
 		}
-		if !l.drained[p.queue] {
-			g.Missing = "queue " + p.queue + " was not drained"
+		if undrained := l.undrained(p.queue); undrained != "" {
+			g.Missing = "queue " + undrained + " was not drained"
 			continue
 		}
-		at, why := l.end(f)
+		at, why := l.end(p)
 		if why == "" {
 			g.Checked++
 			continue
 		}
 		targets := targetsOf(l.spec(p.queue))
-		if len(targets) == 0 {
-			if l.ttl(f, p.queue) > 0 { // dropped at its expiry, perhaps
-				continue
-			}
+		if len(targets) == 0 && l.ttl(f, p.queue) > 0 { // dropped at its expiry, perhaps
+			continue
+		}
+		if len(targets) == 0 || l.comesBack(p.queue) {
 			g.Checked++
 			g.Broken = append(g.Broken, l.finding(p, at, "%s", why))
+			continue
 		}
 		for _, to := range targets {
 			switch lacks, undrained := l.lacks(to, p.Message, 0); {
@@ -47,11 +48,13 @@ func noLoss(l *ledger) Guarantee {
 
 // end returns nothing if the last consumer acked the message, else the last event of the message
 // in the queue and its outcome as far as the queue shows.
-func (l *ledger) end(f *fate) (at int, why string) {
+func (l *ledger) end(p place) (at int, why string) {
+	f := l.fates[p]
 	if len(f.deliveries) == 0 {
 		return f.confirmed, "confirmed, and never delivered"
 	}
-	last := f.deliveries[len(f.deliveries)-1]
+	life := l.lastLife(p)
+	last := life[len(life)-1]
 	to := l.events[last].Consumer
 	for _, i := range f.deciding {
 		if e := &l.events[i]; i > last && e.Consumer == to {

@@ -62,26 +62,33 @@ func flagged(l *ledger) Guarantee {
 func caused(l *ledger) Guarantee {
 	g := Guarantee{Name: "redeliveries have a cause", Rule: "G3, DEL-10"}
 	for _, p := range l.places {
-		f := l.fates[p]
-		if len(f.deliveries) < 2 || l.spec(p.queue).Moved {
+		if len(l.fates[p].deliveries) < 2 || l.spec(p.queue).Moved {
 			continue
 		}
-		byNumber := slices.Clone(f.deliveries)
-		slices.SortStableFunc(byNumber, func(a, b int) int { return cmp.Compare(l.events[a].Acquired, l.events[b].Acquired) })
-		for n := 1; n < len(byNumber); n++ {
-			g.Checked++
-			a, b := &l.events[byNumber[n-1]], &l.events[byNumber[n]]
-			switch {
-			case a.Acquired == b.Acquired && a.Acquired > 0: // as new: for storedOnce
-				g.Broken = append(g.Broken, l.finding(p, byNumber[n], "assigned to %s and to %s with the same number %d", a.Consumer, b.Consumer, a.Acquired))
-			case a.Count > b.Count:
-				g.Broken = append(g.Broken, l.finding(p, byNumber[n], "failed %d times, then %d times", a.Count, b.Count))
-			case a.Acquired != b.Acquired && !l.returned(f, byNumber[n-1], b.At) && !l.faulty(a.At, b.At):
-				g.Broken = append(g.Broken, l.finding(p, byNumber[n], "delivered again without a cause, after %s had it", a.Consumer))
-			}
+		for _, life := range l.lives(p) {
+			l.causedWithin(&g, p, life)
 		}
 	}
 	return g
+}
+
+// causedWithin adds to the guarantee what happened in one life of a message in a queue: its numbers begin again when it
+// has died and come back (DL-38).
+func (l *ledger) causedWithin(g *Guarantee, p place, life []int) {
+	f, byNumber := l.fates[p], slices.Clone(life)
+	slices.SortStableFunc(byNumber, func(a, b int) int { return cmp.Compare(l.events[a].Acquired, l.events[b].Acquired) })
+	for n := 1; n < len(byNumber); n++ {
+		g.Checked++
+		a, b := &l.events[byNumber[n-1]], &l.events[byNumber[n]]
+		switch {
+		case a.Acquired == b.Acquired && a.Acquired > 0: // as new: for storedOnce, deathsCounted
+			g.Broken = append(g.Broken, l.finding(p, byNumber[n], "assigned to %s and to %s with the same number %d", a.Consumer, b.Consumer, a.Acquired))
+		case a.Count > b.Count:
+			g.Broken = append(g.Broken, l.finding(p, byNumber[n], "failed %d times, then %d times", a.Count, b.Count))
+		case a.Acquired != b.Acquired && !l.returned(f, byNumber[n-1], b.At) && !l.faulty(a.At, b.At):
+			g.Broken = append(g.Broken, l.finding(p, byNumber[n], "delivered again without a cause, after %s had it", a.Consumer))
+		}
+	}
 }
 
 // noticed is how much later than others a client may see that its connection is lost.

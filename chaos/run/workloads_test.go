@@ -37,6 +37,7 @@ func promises() map[string][]string {
 			"no confirmed message is lost", "nothing is invented", "nothing is stored twice", "what is settled stays settled",
 			"each publisher's order holds", "dead letters arrive exactly once",
 		},
+		"retry-loop": {"no confirmed message is lost", "nothing is invented", "deaths are counted"},
 		"retry": {
 			"no confirmed message is lost", "nothing is stored twice", "redeliveries have a cause", "the delivery limit holds",
 			"nothing expires early or is delivered late", "dead letters arrive exactly once",

@@ -19,6 +19,9 @@ func (w *World) declare(ctx context.Context, name string, arguments client.Table
 	return nil
 }
 
+// lookEvery is the wait between two looks at a queue that is not empty.
+const lookEvery = 50 * time.Millisecond
+
 // drained waits until consumers have emptied the queues, one after another, and records which
 // are empty and what the others hold when ctx ends.
 func (w *World) drained(ctx context.Context, queues ...string) {
@@ -29,12 +32,48 @@ func (w *World) drained(ctx context.Context, queues ...string) {
 				w.History.Add(history.Event{Kind: history.Drained, Queue: name})
 				break
 			}
-			if wait.For(ctx, 50*time.Millisecond) != nil {
+			if wait.For(ctx, lookEvery) != nil {
 				w.History.Add(history.Event{Kind: history.Left, Queue: name, Messages: state.Figures().Messages, Note: fmt.Sprint(err)})
 				break
 			}
 		}
 	}
+}
+
+// drainedLoop does what drained does for queues among which messages go round, up to so many rounds each. A look at one
+// queue after another misses a message that moves on meanwhile. In as many looks in a row as it has rounds at most it is
+// seen, or it has been acked.
+func (w *World) drainedLoop(ctx context.Context, rounds int, queues ...string) {
+	for empty := 0; ; {
+		left := w.notEmpty(ctx, queues)
+		if empty++; left != nil {
+			empty = 0
+		}
+		if empty == rounds {
+			break
+		}
+		if wait.For(ctx, lookEvery) != nil {
+			if left == nil {
+				left = &history.Event{Kind: history.Left, Queue: queues[0], Note: "it was not looked at often enough"}
+			}
+			w.History.Add(*left)
+			return
+		}
+	}
+	for _, name := range queues {
+		w.History.Add(history.Event{Kind: history.Drained, Queue: name})
+	}
+}
+
+// notEmpty returns that the first of the queues that holds messages, or does not say how many, is left; nil: none is.
+func (w *World) notEmpty(ctx context.Context, queues []string) *history.Event {
+	for _, name := range queues {
+		state, err := w.Client.GetQueue(ctx, client.QueueRef{VHost: w.VHost, Name: name})
+		if err != nil || state.Stats == nil || state.Stats.Messages > 0 {
+			return &history.Event{Kind: history.Left, Queue: name, Messages: state.Figures().Messages, Note: fmt.Sprint(err)}
+		}
+	}
+	return nil
 }
 
 // deadLetters adds to a queue's arguments that it dead-letters at least once.

@@ -63,6 +63,6 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		Churn(), Crashes(), Delayed(), ExpiryChain(), Import(), Large(), LateConsumers(), Members(), Priorities(), Producers(), Publish(),
-		Redrive(), Retry(), SingleActive(), Transactions(),
+		Redrive(), Retry(), RetryLoop(), SingleActive(), Transactions(),
 	}
 }
