@@ -8,10 +8,11 @@ import (
 )
 
 // deadLettersOnce: a dead letter arrives once for each time that its message left a queue, by the
-// reason that the history shows, with its death counted (DL-21, DL-25, DL-30). That none is
-// missing is for noLoss, and what comes back to where it died is for deathsCounted.
+// reason that the history shows, with its death counted (DL-21, DL-25, DL-30), or not at all where
+// that is allowed (DL-12). That none is missing is for noLoss, and what comes back to where it died
+// is for deathsCounted.
 func deadLettersOnce(l *ledger) Guarantee {
-	g := Guarantee{Name: "dead letters arrive exactly once", Rule: "DL-21, DL-25"}
+	g := Guarantee{Name: "dead letters arrive exactly once", Rule: "DL-12, DL-21, DL-25"}
 	for _, p := range l.places {
 		f := l.fates[p]
 		sources := l.sourcesOf(p)

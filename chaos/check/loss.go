@@ -5,7 +5,8 @@ import "github.com/quorate/quorate/chaos/history"
 // noLoss: what was confirmed, and what was delivered at all, ends in a way that the history shows:
 // its last consumer acked it, or it is in the dead-letter queue, or its TTL ended where nobody
 // collects dead letters (PUB-7). So a message that was delivered once and then vanished is found,
-// and a discard that took effect though its commit was never seen. What comes back when it has died is acked in the end.
+// and a discard that took effect though its commit was never seen. What comes back when it has died is acked in the end;
+// what dies where dead letters are sent at most once may be anywhere (DL-10).
 func noLoss(l *ledger) Guarantee {
 	g := Guarantee{Name: "no confirmed message is lost", Rule: "PUB-7"}
 	for _, p := range l.places {
@@ -22,11 +23,11 @@ func noLoss(l *ledger) Guarantee {
 			g.Checked++
 			continue
 		}
-		targets := targetsOf(l.spec(p.queue))
-		if len(targets) == 0 && l.ttl(f, p.queue) > 0 { // dropped at its expiry, perhaps
+		if l.mayBeGone(f, p.queue) {
 			continue
 		}
-		if len(targets) == 0 || l.comesBack(p.queue) {
+		targets := targetsOf(l.spec(p.queue))
+		if len(targets) == 0 || l.comesBack(p.queue) || l.spec(p.queue).AtMostOnce {
 			g.Checked++
 			g.Broken = append(g.Broken, l.finding(p, at, "%s", why))
 			continue
@@ -44,6 +45,16 @@ func noLoss(l *ledger) Guarantee {
 		}
 	}
 	return g
+}
+
+// mayBeGone reports whether a message may rightly be in no queue: dropped at its expiry, or dead and lost where that is
+// allowed.
+func (l *ledger) mayBeGone(f *fate, queue string) bool {
+	spec := l.spec(queue)
+	if !spec.AtMostOnce {
+		return spec.DeadTo == "" && l.ttl(f, queue) > 0
+	}
+	return l.ttl(f, queue) > 0 || l.settled(f, history.Discard) || spec.DeliveryLimit >= 0 && len(f.deliveries) > 0
 }
 
 // end returns nothing if the last consumer acked the message, else the last event of the message
@@ -86,6 +97,9 @@ func (l *ledger) lacks(queue string, m history.Message, hops int) (lacks, undrai
 	targets := targetsOf(l.spec(queue))
 	if len(targets) == 0 || l.spec(queue).TTL == 0 || hops == maxHops {
 		return queue, ""
+	}
+	if l.spec(queue).AtMostOnce { // and been lost on the way
+		return "", ""
 	}
 	for _, to := range targets {
 		if lacks, undrained := l.lacks(to, m, hops+1); lacks != "" || undrained != "" {

@@ -144,6 +144,8 @@ type Death struct {
 type Queue struct {
 	// DeadTo is the queue that dead letters reach, exactly once (DL-25); empty: they are dropped.
 	DeadTo string `json:"dead_to,omitempty"`
+	// AtMostOnce says that dead letters may be lost on their way instead, and none arrives twice (DL-10, DL-12).
+	AtMostOnce bool `json:"at_most_once,omitempty"`
 	// DeliveryLimit is the number of failed attempts after which a message is dead-lettered;
 	// negative: none.
 	DeliveryLimit int           `json:"delivery_limit"`

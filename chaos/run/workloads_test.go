@@ -20,6 +20,7 @@ import (
 // promises are the guarantees that each workload must be able to break.
 func promises() map[string][]string {
 	return map[string][]string{
+		"at-most-once":   {"no confirmed message is lost", "nothing is stored twice", "dead letters arrive exactly once"},
 		"churn":          {"no confirmed message is lost", "nothing is stored twice", "a queue that is declared again is a new one"},
 		"crashes":        {"no confirmed message is lost", "nothing is stored twice", "what is settled stays settled", "redeliveries have a cause"},
 		"delayed":        {"no confirmed message is lost", "nothing expires early or is delivered late"},
