@@ -31,7 +31,8 @@ func cyclesOf(queues map[string]*history.Queue) map[string][]string {
 	return out
 }
 
-// comesBack reports whether dead letters of the queue may come back to it: then a message is in it as new more than once.
+// comesBack reports whether dead letters of the queue may come back to it. Then a message may be in it as new again and
+// again.
 func (l *ledger) comesBack(queue string) bool { return l.cycles[queue] != nil }
 
 // undrained returns a queue that may still hold what was in this one: itself, or one from which dead letters come back;
@@ -76,8 +77,8 @@ func (l *ledger) lives(p place) [][]int {
 	return out
 }
 
-// lastLife returns the deliveries of a message when it was in a queue for the last time: with the most deaths. A delivery
-// may be read when the message has long come back.
+// lastLife returns the deliveries of a message when it was in a queue for the last time, with the most deaths. One may be
+// read when the message has long come back.
 func (l *ledger) lastLife(p place) []int {
 	lives := l.lives(p)
 	return slices.MaxFunc(lives, func(a, b []int) int {

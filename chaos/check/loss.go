@@ -5,8 +5,8 @@ import "github.com/quorate/quorate/chaos/history"
 // noLoss: what was confirmed, and what was delivered at all, ends in a way that the history shows:
 // its last consumer acked it, or it is in the dead-letter queue, or its TTL ended where nobody
 // collects dead letters (PUB-7). So a message that was delivered once and then vanished is found,
-// and a discard that took effect though its commit was never seen. What comes back when it has died is acked in the end;
-// what dies where dead letters are sent at most once may be anywhere (DL-10).
+// and a discard that took effect though its commit was never seen. What comes back when it has died
+// is acked in the end; what dies where dead letters are sent at most once may be anywhere (DL-10).
 func noLoss(l *ledger) Guarantee {
 	g := Guarantee{Name: "no confirmed message is lost", Rule: "PUB-7"}
 	for _, p := range l.places {

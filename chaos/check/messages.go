@@ -30,7 +30,8 @@ func nothingInvented(l *ledger) Guarantee {
 	return g
 }
 
-// storedOnce: a message is stored once, so it is delivered as new once (PUB-6). What may come back is for deathsCounted.
+// storedOnce: a message is stored once, so it is delivered as new once (PUB-6). What may come back
+// when it has died is for deathsCounted.
 func storedOnce(l *ledger) Guarantee {
 	g := Guarantee{Name: "nothing is stored twice", Rule: "PUB-6"}
 	for _, p := range l.places {
@@ -46,7 +47,8 @@ func storedOnce(l *ledger) Guarantee {
 	return g
 }
 
-// settledStays: after the commit of an ack or a discard the message is not delivered, unless dead letters may come back.
+// settledStays: after the commit of an ack or a discard the message is not delivered, unless its
+// dead letters may come back.
 func settledStays(l *ledger) Guarantee {
 	g := Guarantee{Name: "what is settled stays settled", Rule: "G4"}
 	for _, p := range l.places {

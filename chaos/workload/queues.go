@@ -41,8 +41,7 @@ func (w *World) drained(ctx context.Context, queues ...string) {
 }
 
 // drainedLoop does what drained does for queues among which messages go round, up to so many rounds each. A look at one
-// queue after another misses a message that moves on meanwhile. In as many looks in a row as it has rounds at most it is
-// seen, or it has been acked.
+// queue after another misses a message that moves on meanwhile; in so many looks in a row it is seen, or it was acked.
 func (w *World) drainedLoop(ctx context.Context, rounds int, queues ...string) {
 	for empty := 0; ; {
 		left := w.notEmpty(ctx, queues)
