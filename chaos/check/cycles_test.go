@@ -109,6 +109,15 @@ func TestRejectsCycle(t *testing.T) {
 		"lost after the first discard":     {since(1500 * ms), []string{loss}},
 		"comes back, never discarded":      {with(slices.Concat([]history.Event{died(1, 1, at(2500*ms, delivered(2, loopWork, "c", 0, 0)))}, both(2500*ms, 2, loopWork, "c", history.Ack))...), []string{stays, deathCounts}},
 		"again without a cause":            {without(func(e history.Event) bool { return e.Kind == history.Lost && e.Consumer == "x" }), []string{causes}},
+		"no deaths, and nobody saw it as new": {func(events []history.Event) []history.Event {
+			events = without(func(e history.Event) bool { return e.ID == 5 && e.Consumer == "z" })(events)
+			for i := range events {
+				if events[i].ID == 5 {
+					events[i].Deaths = nil
+				}
+			}
+			return events
+		}, []string{causes, deathCounts}},
 		"no deaths at all": {func(events []history.Event) []history.Event {
 			for i := range events {
 				events[i].Deaths = nil

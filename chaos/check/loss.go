@@ -27,7 +27,7 @@ func noLoss(l *ledger) Guarantee {
 			continue
 		}
 		targets := targetsOf(l.spec(p.queue))
-		if len(targets) == 0 || l.comesBack(p.queue) || l.spec(p.queue).AtMostOnce {
+		if len(targets) == 0 || l.comesBack(p.queue) {
 			g.Checked++
 			g.Broken = append(g.Broken, l.finding(p, at, "%s", why))
 			continue
