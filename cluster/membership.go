@@ -32,7 +32,7 @@ func (c *Cluster) changeMemberships() {
 		Jobs: c.jobs, Judge: c.judge, Events: c.events, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.reconciler = membership.NewReconciler(membership.ReconcilerConfig{
-		Settings: c.cfg.Reconcile, Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: c.host, Nodes: nodes, Dir: c.dir, Transport: c.mux,
+		Settings: c.cfg.Reconcile, Node: c.cfg.Node, Logger: c.log, View: c.View, Catalog: c.catalog, Members: c.host, Nodes: nodes, Transport: c.mux,
 		Leaders: c.leaders, Placer: placer, Operator: c.operator, Policies: c.policies, Judge: c.judge, Disks: c.disks, Events: c.events,
 		Operations: c.operations, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})

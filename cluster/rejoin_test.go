@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 )
 
@@ -135,8 +138,59 @@ func TestJoinWaitsForLeader(t *testing.T) {
 	n.launch("b", "c")
 	n.ready("a", "b", "c", "d", "e")
 	n.has(q, "a", "b", "d")
-	if base, err := d.dir.JoinedBase(q); err != nil || base.Term == 0 || base.Index == 0 {
+	if _, base, err := d.dir.Joined(q); err != nil || base.Term == 0 || base.Index == 0 {
 		t.Errorf("d has joined with base %+v, %v", base, err)
 	}
 	n.intactQueue(t, q, "d", confirmed)
+}
+
+// A node that cannot read by which change its member joins deletes nothing, for the member may have its vote: it keeps it
+// closed and has the change taken back.
+func TestJoinByUnreadableChangeIsTakenBack(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.start("d")
+	n.has(q, "a", "b", "c")
+	var letGo []func()
+	for _, i := range []id.NodeID{"a", "b", "c"} {
+		letGo = append(letGo, n.nodes[i].hold(t))
+	}
+	if _, err := n.nodes["a"].catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "d has opened its member", func() error {
+		if n.nodes["d"].host.Member(q) == nil {
+			return errWaiting
+		}
+		return nil
+	})
+	n.stop("d")
+	copies, err := filepath.Glob(filepath.Join(n.dir, "d", datadir.QueuesDir, q.String(), "joined.*"))
+	if err != nil || len(copies) != 2 {
+		t.Fatalf("copies %q, %v", copies, err)
+	}
+	for _, path := range copies {
+		if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.start("d")
+	poll(t, "the change is to be taken back", func() error {
+		if r := n.record(q); r.Change == nil || !r.Change.Cancelled {
+			return fmt.Errorf("it goes on: %+v", r.Change)
+		}
+		return nil
+	})
+	if d := n.nodes["d"]; d.host.Member(q) != nil || !d.dir.HasQueue(q) {
+		t.Error("d has deleted its member, or opened it")
+	}
+	for _, f := range letGo {
+		f()
+	}
+	n.has(q, "a", "b", "c")
+	if lost := n.nodes["d"].host.LostMembers(); len(lost) > 0 {
+		t.Errorf("lost members of d are %v", lost)
+	}
 }

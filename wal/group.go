@@ -156,6 +156,15 @@ func (g *GroupLog) create() {
 	g.bury()
 }
 
+// Create writes the group's first record if there is none, and returns when everything of the group
+// survives a power cut.
+func (g *GroupLog) Create() error {
+	if err := g.change(false, func() error { g.create(); return nil }); err != nil {
+		return err
+	}
+	return g.Sync()
+}
+
 // bury lets a group that has come back keep its past away by records of its own: the one
 // that says "deleted" could not be carried behind them.
 func (g *GroupLog) bury() {

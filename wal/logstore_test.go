@@ -2,6 +2,7 @@ package wal
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,31 @@ func script() []op {
 		// One snapshot breaks off, and one comes while the last one's garbage goes.
 		bring(12, 100, 4, 6, 9, 30), dropBrought(3), tidy(), bring(12, 100, 6, 9, 30), retainUpTo(4, 4), tidy(),
 		remove(6, 6), store(31, 12, 3, 100), retain(4, 6, 30), dropBrought(6), tidy(),
+	}
+}
+
+// A group that is created has a record at once, and only one.
+func TestCreate(t *testing.T) {
+	d := vfs.NewMem()
+	l := open(t, d, testConfig())
+	g := groupOf(t, l, 7)
+	if l.Has(7) {
+		t.Fatal("it has a record before")
+	}
+	ok(t, g.Create())
+	if at := g.Appended(); at == 0 || at > l.Durable() {
+		t.Errorf("it ends at %d, durable is %d", at, l.Durable())
+	}
+	before := l.Stats()
+	ok(t, g.Create())
+	if l.Stats().Syncs != before.Syncs {
+		t.Error("it was created again")
+	}
+	d = d.Crash(vfs.LoseAll, rand.New(rand.NewPCG(1, 1)))
+	_ = l.Close() // its disk is off
+	l = open(t, d, testConfig())
+	if last, err := groupOf(t, l, 7).LastIndex(); !l.Has(7) || last != 0 || err != nil {
+		t.Errorf("after a power cut: has %v, last %d, %v", l.Has(7), last, err)
 	}
 }
 

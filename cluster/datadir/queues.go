@@ -58,31 +58,23 @@ const (
 	fieldChange = "change"
 )
 
-// Joined returns the change that a member's directory is of, 0 if there is none.
-func (d *Dir) Joined(q id.QueueUID) uint64 {
+// Joined returns the change that a member's directory is of, 0 if there is none, and the base with which
+// the member began to join, the zero value if it did without, as with older builds. An error says that
+// nobody knows either: no copy of the file is whole, or none can be read.
+func (d *Dir) Joined(q id.QueueUID) (change uint64, base raftfsm.Base, err error) {
 	r, err := sealed.Read(d.Queue(q), joinedFile)
-	if err != nil {
-		return 0 // torn or not there: it has not begun
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, raftfsm.Base{}, nil
 	}
-	n, err := strconv.ParseUint(r.Get(fieldChange), 10, 64)
 	if err != nil {
-		return 0
+		return 0, raftfsm.Base{}, err
 	}
-	return n
-}
-
-// JoinedBase returns the base with which the member began to join, the zero value if it did without, as with older
-// builds.
-func (d *Dir) JoinedBase(q id.QueueUID) (raftfsm.Base, error) {
-	r, err := sealed.Read(d.Queue(q), joinedFile)
-	if err != nil {
-		return raftfsm.Base{}, nil //nolint:nilerr // as with Joined
+	change, err = strconv.ParseUint(r.Get(fieldChange), 10, 64)
+	base, err2 := parseBase(r)
+	if err := errors.Join(err, err2); err != nil {
+		return 0, raftfsm.Base{}, fmt.Errorf("%w: file %q in %q: %w", sealed.ErrDamaged, joinedFile, d.Queue(q), err)
 	}
-	b, err := parseBase(r)
-	if err != nil {
-		return b, fmt.Errorf("cluster: file %q in %q: %w", joinedFile, d.Queue(q), err)
-	}
-	return b, nil
+	return change, base, nil
 }
 
 // SetJoined notes the change that a member's directory is of, and the base with which it joins,

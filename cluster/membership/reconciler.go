@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/leader"
@@ -64,7 +63,6 @@ type ReconcilerConfig struct {
 	Catalog   *metadata.Group
 	Members   *replica.Host
 	Nodes     Nodes
-	Dir       *datadir.Dir
 	Transport Transport
 	Leaders   *leader.Leaders
 	Placer    *Placer

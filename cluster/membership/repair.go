@@ -63,7 +63,7 @@ func (rc *Reconciler) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
 	g, member := r.Change, slices.Contains(r.Members, rc.cfg.Node)
 	switch {
-	case g != nil && g.Join == rc.cfg.Node && !member && !g.Cancelled && rc.cfg.Dir.Joined(r.UID) == g.ID:
+	case g != nil && g.Join == rc.cfg.Node && !member && !g.Cancelled && rc.cfg.Members.Begun(r.UID, g):
 		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
 	case g == nil && member && len(r.Members) > 1 && m.due(time.Now()):
 		ask = &catalog.BeginMemberChange{UID: r.UID, Join: rc.cfg.Node, Leave: rc.cfg.Node}

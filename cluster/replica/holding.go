@@ -64,14 +64,15 @@ func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
-	case g.Cancelled && h.cfg.Dir.Joined(r.UID) != g.ID:
+	// A member that is open is known to be of another membership. What is stored is deleted only if that is
+	// certain: what this change has begun may have got its vote without this node's knowledge.
+	case closed && h.Begun(r.UID, g):
+		// The member was damaged before it had joined. Its leader gives up the change.
+	case q == nil && h.Begun(r.UID, g):
+		return dutyOpen
+	case g.Cancelled:
 		// The change is taken back, perhaps because the node's former store had begun to join and
 		// may have got its vote (RE-9).
-	case !held && h.cfg.Dir.Joined(r.UID) == g.ID:
-		return dutyOpen
-	case closed && h.cfg.Dir.Joined(r.UID) == g.ID:
-		// The member was damaged before it had joined. Its leader gives up the change, because the
-		// member may have got its vote without this node's knowledge.
 	case stored():
 		return dutyRenew
 	default:
@@ -80,16 +81,38 @@ func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 	return dutyNone
 }
 
+// Begun reports whether this node's member has begun to join by a change, so that it may have its vote, or
+// nobody knows whether it has. It may be called concurrently.
+func (h *Host) Begun(uid id.QueueUID, g *catalog.MemberChange) bool {
+	joined, _, err := h.cfg.Dir.Joined(uid)
+	return err != nil || joined == g.ID
+}
+
 // prepare returns the change that a member belongs to, and its base. If the member joins by a change, it
-// marks the member's directory with both.
-func (h *Host) prepare(r *catalog.QueueRecord) (joined uint64, base raftfsm.Base, err error) {
-	joined = h.cfg.Dir.Joined(r.UID)
+// marks the member's directory with both, once the log has a record of the member. So a member that is
+// marked, and of which the log has nothing, is not new: it has lost what it had. current says that the
+// record is of a view that is (Host.Current).
+func (h *Host) prepare(r *catalog.QueueRecord, current bool) (joined uint64, base raftfsm.Base, err error) {
+	joined, base, err = h.cfg.Dir.Joined(r.UID)
 	g := Joins(r, h.cfg.Node)
-	if g == nil || joined == g.ID {
-		base, err = h.cfg.Dir.JoinedBase(r.UID)
-		return joined, base, err
+	switch {
+	case g == nil && err != nil && !current:
+		// It may join by a change that this view does not show: then it must have its base.
+		return 0, base, fmt.Errorf("cluster: queue %s: its member here waits for a newer view of the catalog, which says whether it still joins: %w", r.UID, err)
+	case g == nil:
+		return joined, base, nil // with an error too: it has joined, so its log is as new as its base
+	case err != nil:
+		return 0, base, fmt.Errorf("cluster: queue %s: by which change its member here joins cannot be read: %w: %w", r.UID, wal.ErrLost, err)
+	case joined == g.ID && !h.cfg.Storage.Has(r.UID.Group()):
+		return 0, base, fmt.Errorf("cluster: queue %s: its member here has begun to join by change %d, and has nothing in the node's log: %w",
+			r.UID, g.ID, wal.ErrLost)
+	case joined == g.ID:
+		return joined, base, nil
 	}
 	if base, err = h.takeBase(r.UID, g.ID); err != nil {
+		return 0, base, err
+	}
+	if err := h.cfg.Storage.Begin(r.UID); err != nil {
 		return 0, base, err
 	}
 	return g.ID, base, h.cfg.Dir.SetJoined(r.UID, g.ID, base)

@@ -26,7 +26,7 @@ const (
 // background, and the reconcile loop is woken.
 func (h *Host) begins(r *catalog.QueueRecord) bool {
 	g := Joins(r, h.cfg.Node)
-	if g == nil || h.cfg.Dir.Joined(r.UID) == g.ID {
+	if g == nil || h.Begun(r.UID, g) {
 		return true
 	}
 	h.mu.Lock()

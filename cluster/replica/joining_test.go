@@ -117,7 +117,7 @@ func TestJoinNeedsBase(t *testing.T) {
 				})
 				q := h.Member(uid)
 				_, term := q.Group().Leader()
-				if stored, err := h.cfg.Dir.JoinedBase(uid); err != nil || stored != row.base || q.Joined() != change ||
+				if _, stored, err := h.cfg.Dir.Joined(uid); err != nil || stored != row.base || q.Joined() != change ||
 					term != row.base.Term || q.Group().Behind() != (row.base.Term > 0) {
 					t.Errorf("%s: stored %+v, %v, change %d, term %d, behind %v", when, stored, err, q.Joined(), term, q.Group().Behind())
 				}

@@ -17,8 +17,9 @@ import (
 // group before it does so itself. All write the same configuration.
 const bootstrapGrace = 2 * time.Second
 
-// openMember opens the member, but passes nothing on before start.
-func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
+// openMember opens the member, but passes nothing on before start. current says that the record is of a
+// view that is (Host.Current).
+func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) {
 	q := &Member{h: h, uid: r.UID, resumes: map[quorumq.ConsumerKey]*resume{}}
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
@@ -27,7 +28,7 @@ func openMember(h *Host, r *catalog.QueueRecord) (*Member, error) {
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
 	var err error
 	var base raftfsm.Base
-	if q.joined, base, err = h.prepare(r); err != nil {
+	if q.joined, base, err = h.prepare(r, current); err != nil {
 		return nil, err
 	}
 	if q.joined == 0 {

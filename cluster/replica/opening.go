@@ -25,11 +25,12 @@ func (h *Host) open(r *catalog.QueueRecord) error {
 	defer h.release(uid, claim)
 	// From here on, whoever removes the queue waits for the claim. If it was removed before, the
 	// view no longer has it, or has it as another node's.
-	r, exists := h.cfg.Views.View().QueueByUID(uid)
+	v := h.cfg.Views.View()
+	r, exists := v.QueueByUID(uid)
 	if !exists || !r.Holds(h.cfg.Node) || h.past(r) {
 		return nil
 	}
-	q, err := openMember(h, r)
+	q, err := openMember(h, r, h.Current(v))
 	if storage.Damaged(err) {
 		h.keepClosed(r, err)
 		return nil

@@ -88,6 +88,20 @@ func (s *Storage) Queue(q id.QueueUID) (raftfsm.Storage, error) {
 	return s.Group(q.Group())
 }
 
+// Begin makes the log have a record of a queue's member, and returns when that survives a power cut. A
+// member comes first into the log, and then its files say what it is: so one whose files do, and that has
+// no record, has lost it.
+func (s *Storage) Begin(q id.QueueUID) error {
+	g, err := s.Group(q.Group())
+	if err == nil {
+		err = g.Create()
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: beginning the log of queue %s: %w", q, err)
+	}
+	return nil
+}
+
 // HasQueue reports whether this node has something of a queue on disk.
 func (s *Storage) HasQueue(q id.QueueUID) bool { return s.Has(q.Group()) || s.dir.HasQueue(q) }
 

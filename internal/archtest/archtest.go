@@ -99,7 +99,7 @@ func Table() []Package {
 			ThirdParty: []string{"grpc"},
 		},
 		{Path: "cluster/membership", Imports: []string{
-			"id", "catalog", "policy", "raftfsm", "proto/node/v1", "cluster/placement", "cluster/operation", "cluster/event", "cluster/metadata", "cluster/disk", "cluster/datadir",
+			"id", "catalog", "policy", "raftfsm", "proto/node/v1", "cluster/placement", "cluster/operation", "cluster/event", "cluster/metadata", "cluster/disk",
 			"cluster/replica", "cluster/traffic", "cluster/peer", "cluster/leader", "internal/each", "internal/wait",
 		}},
 		{
