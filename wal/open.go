@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,9 +101,13 @@ func (l *Log) recoverAll() error {
 	}
 	l.nextSeq = seqs[len(seqs)-1] + 1
 	if n := len(l.segs); n > 0 {
-		last := l.segs[n-1]
-		l.before = uint32(last.end)
-		l.synced = loc{seg: last.seq, off: uint32(last.end)}
+		l.before = uint32(l.segs[n-1].end)
+	}
+	for _, s := range slices.Backward(l.segs) {
+		if s.end > headerBytes { // a mark must not name a segment without records, which is freed soon
+			l.synced = loc{seg: s.seq, off: uint32(s.end)}
+			break
+		}
 	}
 	return nil
 }
