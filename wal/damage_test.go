@@ -392,8 +392,56 @@ func TestUnreadableSegment(t *testing.T) {
 		}
 		ok(t, l.Close())
 	}
-	if names, err := d.List(); err != nil || !slices.Contains(names, damagedPrefix+segmentName(1)) {
+	l = open(t, d, testConfig())
+	ok(t, l.EndGap(nil))
+	if names, err := d.List(); err != nil || !slices.Contains(names, damagedPrefix+segmentName(1)) || slices.Contains(names, segmentName(1)) {
 		t.Errorf("files are %v, %v", names, err)
+	}
+	ok(t, l.EndGap(nil))
+	ok(t, l.Close())
+	if l = open(t, d, testConfig()); l.Gap() != nil {
+		t.Errorf("the gap is %v", l.Gap())
+	}
+}
+
+// Nothing of a log can be read, and the power goes at every operation of the start and of the end of the gap, in turn: no
+// start takes the group for one without records whose vote was there.
+func TestPowerCutAtUnreadableSegment(t *testing.T) {
+	base := vfs.NewMem()
+	l := open(t, base, testConfig())
+	stored(t, groupOf(t, l, 1), entries(1, 1, 3, 300))
+	ok(t, l.Close())
+	f, err := base.Open(segmentName(1))
+	ok(t, err)
+	size, err := f.Size()
+	ok(t, err)
+	_, err = f.WriteAt(make([]byte, size), 0)
+	ok(t, errors.Join(err, f.Sync(), f.Close()))
+	cut := true
+	for n := 1; cut; n++ {
+		for loss := range vfs.Losses {
+			d := base.Clone()
+			d.PowerOffAt(vfs.OpAny, n)
+			l, err := Open(d, testConfig())
+			if err == nil {
+				err = l.EndGap([]id.GroupID{1})
+			}
+			next := d.Crash(loss, rand.New(rand.NewPCG(uint64(n), uint64(loss))))
+			if l != nil {
+				_ = l.Close() // its disk is off
+			}
+			cut = err != nil
+			for range 2 {
+				l = open(t, next, testConfig())
+				if l.Gap() == nil && l.LostGroup(1) == nil {
+					t.Errorf("power off at operation %d, loss %d: %v: nothing is missing", n, loss, err)
+				}
+				if !cut && l.Gap() != nil {
+					t.Errorf("after its end the gap is %v", l.Gap())
+				}
+				ok(t, l.Close())
+			}
+		}
 	}
 }
 

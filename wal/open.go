@@ -77,6 +77,8 @@ func (l *Log) recoverAll() error {
 		switch {
 		case ok:
 			seqs = append(seqs, seq) // names sort as numbers do
+		case strings.HasPrefix(name, unreadPrefix):
+			l.foundAside(name)
 		case name == newName || strings.HasPrefix(name, sparePrefix):
 			// A spare's number may be given out again, so it is of no use any more.
 			if err := l.dir.Remove(name); err != nil {

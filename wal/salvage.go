@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/quorate/quorate/id"
 )
@@ -151,6 +152,9 @@ func (l *Log) Gap() error {
 // EndGap ends the gap. lost are the groups without records that should have some; no other group
 // has lost records. It returns when that is durable.
 func (l *Log) EndGap(lost []id.GroupID) error {
+	if err := l.leaveAside(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	if err := l.admit(); err != nil || l.gap == nil {
 		l.mu.Unlock()
@@ -168,6 +172,56 @@ func (l *Log) EndGap(lost []id.GroupID) error {
 	l.work.Signal()
 	<-b.done
 	return b.err
+}
+
+// setAside takes a segment that cannot be read out of the log. Its new name says that there is a gap, which
+// is not durable otherwise yet: a start that finds neither would take the log for whole.
+func (l *Log) setAside(s *segment) error {
+	name := segmentName(s.seq)
+	if err := errors.Join(s.file.Close(), l.dir.Rename(name, unreadPrefix+name), l.dir.SyncDir()); err != nil {
+		return fmt.Errorf("wal: set %s aside: %w", name, err)
+	}
+	l.foundAside(unreadPrefix + name)
+	return nil
+}
+
+// foundAside takes into account that a segment was set aside, at this start or since the last gap has ended.
+func (l *Log) foundAside(name string) {
+	l.aside = append(l.aside, name)
+	l.noteGap(&CorruptError{Segment: filepath.Join(l.dir.Path(), name), Reason: "nothing of the segment can be read", Remedy: remedyGroup})
+}
+
+// leaveAside gives the segments that were set aside the names under which they are not looked at any more; the
+// files stay for who wants to look at them. First it is durable that there is a gap.
+func (l *Log) leaveAside() error {
+	l.naming.Lock()
+	defer l.naming.Unlock()
+	if len(l.aside) == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	err := l.usable()
+	l.mu.Unlock()
+	if err == nil {
+		err = l.waitAll()
+	}
+	if err != nil {
+		return err
+	}
+	var steps []func() error
+	for _, name := range l.aside {
+		steps = append(steps, func() error {
+			return l.dir.Rename(name, damagedPrefix+strings.TrimPrefix(name, unreadPrefix))
+		})
+	}
+	if err = l.inTurn(append(steps, l.files.SyncDir)...); err == nil {
+		l.aside = nil
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail(fmt.Errorf("rename %d damaged segments: %w", len(l.aside), err))
+	return l.err
 }
 
 // putGap writes whether there is a gap: a state of the group that there is not. The caller
@@ -309,15 +363,4 @@ func secretWith(seq, salt uint32) uint64 {
 	_, _ = rand.Read(b[:]) // it never fails
 	low := uint64(binary.LittleEndian.Uint32(b[:]))
 	return low | uint64(saltOf(seq, low)^salt)<<32
-}
-
-// setAside takes a segment that cannot be read out of the log; the file stays for who wants
-// to look at it.
-func (l *Log) setAside(s *segment) error {
-	name := segmentName(s.seq)
-	l.noteGap(&CorruptError{Segment: filepath.Join(l.dir.Path(), damagedPrefix+name), Reason: "nothing of the segment can be read", Remedy: remedyGroup})
-	if err := errors.Join(s.file.Close(), l.dir.Rename(name, damagedPrefix+name), l.dir.SyncDir()); err != nil {
-		return fmt.Errorf("wal: set %s aside: %w", name, err)
-	}
-	return nil
 }

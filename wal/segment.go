@@ -24,7 +24,8 @@ const (
 
 	segmentSuffix = ".wal"
 	sparePrefix   = "spare-"
-	damagedPrefix = "damaged-"
+	unreadPrefix  = "unread-"  // of a segment that was set aside: there is a gap, which has not ended
+	damagedPrefix = "damaged-" // of the same since the gap has ended
 	newName       = "new.tmp"
 	lockName      = "LOCK"
 )
