@@ -390,6 +390,9 @@ func TestUnreadableSegment(t *testing.T) {
 		if !errors.Is(l.Gap(), ErrLost) {
 			t.Errorf("the gap is %v", l.Gap())
 		}
+		if l.secret == 0 {
+			t.Error("the log has no secret")
+		}
 		ok(t, l.Close())
 	}
 	l = open(t, d, testConfig())

@@ -87,12 +87,7 @@ func (l *Log) recoverAll() error {
 		}
 	}
 	if len(seqs) == 0 {
-		var b [8]byte
-		if _, err := rand.Read(b[:]); err != nil {
-			return fmt.Errorf("wal: %w", err)
-		}
-		l.secret = binary.LittleEndian.Uint64(b[:])
-		return nil
+		return l.newSecret()
 	}
 	l.c.OnOpen(0, len(seqs))
 	for i, seq := range seqs {
@@ -102,15 +97,26 @@ func (l *Log) recoverAll() error {
 		l.c.OnOpen(i+1, len(seqs))
 	}
 	l.nextSeq = seqs[len(seqs)-1] + 1
-	if n := len(l.segs); n > 0 {
-		l.before = uint32(l.segs[n-1].end)
+	if len(l.segs) == 0 { // nothing of any can be read
+		return l.newSecret()
 	}
+	l.before = uint32(l.segs[len(l.segs)-1].end)
 	for _, s := range slices.Backward(l.segs) {
 		if s.end > headerBytes { // a mark must not name a segment without records, which is freed soon
 			l.synced = loc{seg: s.seq, off: uint32(s.end)}
 			break
 		}
 	}
+	return nil
+}
+
+// newSecret gives the log a secret that nobody knows.
+func (l *Log) newSecret() error {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	l.secret = binary.LittleEndian.Uint64(b[:])
 	return nil
 }
 
