@@ -76,7 +76,7 @@ func newCheckCertificates(s *session) *cobra.Command {
 }
 
 // newCheckAll makes `check all`. Queues that one node more would stop are a problem only where a node is missing: with
-// all nodes up, a queue with one member is one by its declaration.
+// all nodes up, a queue with one member is one by its declaration. Members that are not built anew yet always are one.
 func newCheckAll(s *session) *cobra.Command {
 	within := defaultWithin
 	cmd := &cobra.Command{
@@ -90,7 +90,7 @@ func newCheckAll(s *session) *cobra.Command {
 					all = append(all, l.certificates(ctx)...)
 				}
 				if len(away) == 0 {
-					return all, nil
+					return append(all, l.Rebuilding()...), nil
 				}
 				critical, err := l.QuorumCritical(ctx)
 				return append(all, critical...), err

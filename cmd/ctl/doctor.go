@@ -95,7 +95,7 @@ func missing(what string, err error) checks.Problem {
 func (d *diagnosis) examine(ctx context.Context) (found []checks.Problem) {
 	d.keep("version", map[string]any{"quoratectl": quorate.About("quoratectl"), "at": time.Now().UTC().Format(time.RFC3339)})
 	d.keep("cluster", plain(d.Status))
-	found = slices.Concat(d.Ready(), d.Alarms(), d.Versions())
+	found = slices.Concat(d.Ready(), d.Rebuilding(), d.Alarms(), d.Versions())
 	if d.session.usesTLS() {
 		found = append(found, d.certificates(ctx)...)
 	}

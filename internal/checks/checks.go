@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/majority"
 )
 
 // Problem is one thing that a check has found.
@@ -83,11 +84,8 @@ func (l *Look) Ready() (found []Problem) {
 // of the given node do not matter when it is the one that goes.
 func (l *Look) Rebuilding() (found []Problem) {
 	for _, n := range l.Status.Nodes {
-		if n.LostMembers > 0 && n.ID != l.Node {
-			found = append(found, Problem{
-				"quorum-critical", "node " + n.ID, fmt.Sprintf("%d of its members have lost what they had stored, and are not built anew yet", n.LostMembers),
-				"take down no other node before quorate_log_groups_lost is 0 there; the node's log says why if it stays",
-			})
+		if f, is := majority.OfNode(n.ID, uint64(n.LostMembers), l.Node); is {
+			found = append(found, Problem{"quorum-critical", "node " + n.ID, f.Problem, f.Remedy})
 		}
 	}
 	return found
@@ -113,22 +111,8 @@ func (l *Look) QuorumCritical(ctx context.Context) (found []Problem, err error) 
 
 // Critical reports whether a queue stands still, or would without the node; "": without any one node.
 func Critical(q client.QueueInfo, node string) (Problem, bool) {
-	p := Problem{Check: "quorum-critical", Object: fmt.Sprintf("queue %q in vhost %q", q.Name, q.VHost)}
-	majority := len(q.Members)/2 + 1
-	switch spare := len(q.Online) - majority; {
-	case spare < 0:
-		p.Problem = fmt.Sprintf("it stands still: of its members %q only %q are there", q.Members, q.Online)
-		p.Remedy = "start the other nodes"
-	case spare > 0, node != "" && !slices.Contains(q.Online, node):
-		return p, false
-	case len(q.Members) == 1:
-		p.Problem = fmt.Sprintf("its only member is on node %q", q.Members[0])
-		p.Remedy = "give it more members: see quoratectl queues grow"
-	default:
-		p.Problem = fmt.Sprintf("it stands still without one more of %q", q.Online)
-		p.Remedy = fmt.Sprintf("take down none of them before all of %q are there", q.Members)
-	}
-	return p, true
+	f, is := majority.OfQueue(q.Members, q.Online, node)
+	return Problem{"quorum-critical", fmt.Sprintf("queue %q in vhost %q", q.Name, q.VHost), f.Problem, f.Remedy}, is
 }
 
 // Alarms finds nodes that take no messages, or soon will not.

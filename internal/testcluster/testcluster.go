@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/certificate"
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
@@ -51,16 +52,14 @@ type Cluster struct {
 	dir   string
 	nodes []*node
 	// authority issues the nodes' certificates; nil: no TLS between them.
-	broker    broker.Config
 	authority *authority.Authority
+	settings  Settings
 	hibernate time.Duration                     // time after which an unused queue is closed; 0: never
 	command   time.Duration                     // how long a command waits for a leader; 0: the node's default
 	suspect   time.Duration                     // how long a node may be silent before the others take it for dead; 0: the node's default
 	clocks    []*Clock                          // of the nodes' machines; nil: the operating system's
 	tracers   func(node string) *tracing.Tracer // nil: nothing is traced
 	incoming  int64                             // limits.incoming_bytes of each node, over gRPC; 0: the default
-	diskLow   int64                             // storage.disk_low of each node; 0: the default
-	manual    bool                              // an operator finalises newer versions
 }
 
 // node is one node's settings, and its parts while it runs.
@@ -154,7 +153,7 @@ func StartClocks(t testing.TB, n int) (*Cluster, []*Clock) {
 
 func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Cluster {
 	t.Helper()
-	return (&Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}).start(n)
+	return (&Cluster{t: t, dir: t.TempDir(), authority: a, settings: Settings{Broker: cfg}}).start(n)
 }
 
 // start starts n nodes and waits until all are ready. It chooses the addresses of all nodes first,
@@ -335,7 +334,7 @@ func (c *Cluster) launch(i int) {
 			join = append(join, m.gossip)
 		}
 	}
-	cfg := c.broker
+	cfg := c.settings.Broker
 	if cfg.Authenticate = true; cfg.Logger == nil {
 		cfg.Logger = log
 	}
@@ -351,7 +350,8 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log, Lines: lines,
-		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command, DiskLow: c.diskLow, ManualFinalise: c.manual,
+		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command,
+		DiskLow: c.settings.DiskLow, ManualFinalise: c.settings.ManualFinalise, Reconcile: membership.ReconcileConfig{Disabled: c.settings.NoRepair},
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -2,9 +2,10 @@ package rest
 
 import (
 	"regexp"
-	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/majority"
 )
 
 // maxShownQueues bounds the queues that the answer of a check names.
@@ -17,7 +18,7 @@ func queueHealthRoutes(checks string) []route {
 	check := func(path string, serve func(*call) (reply, error), says string) route {
 		return route{method: "GET", path: checks + path, tag: monitoring, serve: serve, says: says}
 	}
-	routes := []route{check("node-is-quorum-critical", checkCritical, "no queue would stand still without this node")}
+	routes := []route{check("node-is-quorum-critical", checkCritical, "no queue stands still, or would without this node, and no other node builds members anew")}
 	for _, end := range []string{"", "/{$}", "/pattern/{pattern}"} {
 		routes = append(routes,
 			check(leaders+"all-vhosts"+end, checkLeaders, "all queues, or those whose names match a regular expression, have a leader"),
@@ -27,13 +28,13 @@ func queueHealthRoutes(checks string) []route {
 	return routes
 }
 
-// findQueues answers unwell with the queues of a vhost, or of all for "", that are at fault.
-func (c *call) findQueues(vhost, reason string, fault func(q *broker.Queue) bool) (reply, error) {
-	found, shown := 0, []object{}
+// findQueues returns the queues of a vhost, or of all for "", that are at fault: how many, and the first maxShownQueues.
+func (c *call) findQueues(vhost string, fault func(q *broker.Queue) bool) (found int, shown []object, err error) {
+	shown = []object{}
 	for token := ""; ; {
 		page, next, err := c.api.Broker.ListQueues(c.Context(), vhost, broker.MaxPageSize, token, true)
 		if err != nil {
-			return reply{}, err
+			return 0, nil, err
 		}
 		for i := range page {
 			q := &page[i]
@@ -45,28 +46,43 @@ func (c *call) findQueues(vhost, reason string, fault func(q *broker.Queue) bool
 			}
 		}
 		if token = next; next == "" {
-			break
+			return found, shown, nil
 		}
 	}
-	if found > 0 {
-		return unwell(reason, object{"queues": shown, "total": found})
-	}
-	return well()
 }
 
-// checkCritical does not count queues that stand still already: this node's stop costs them
-// nothing.
+// checkCritical judges as quoratectl check quorum-critical does for this node. It asks all nodes for members that are not
+// built anew yet: the list of queues shows those as online.
 func checkCritical(c *call) (reply, error) {
-	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), false)
+	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
 	if err != nil {
 		return reply{}, err
 	}
 	if len(s.Nodes) == 1 {
 		return reply{body: object{"status": "ok", "reason": "the cluster has a single node"}}, nil
 	}
-	return c.findQueues("", "queues would stand still without this node", func(q *broker.Queue) bool {
-		return len(q.Online) == len(q.Members)/2+1 && slices.Contains(q.Online, c.api.Node)
+	nodes, reasons := []object{}, []string{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if f, is := majority.OfNode(n.ID, uint64(n.Lost), c.api.Node); is {
+			nodes = append(nodes, object{"node": n.ID, "lost_members": n.Lost})
+			reasons = append(reasons, "node "+n.ID+": "+f.Problem)
+		}
+	}
+	found, shown, err := c.findQueues("", func(q *broker.Queue) bool {
+		_, is := majority.OfQueue(q.Members, q.Online, c.api.Node)
+		return is
 	})
+	if err != nil {
+		return reply{}, err
+	}
+	if found > 0 {
+		reasons = append([]string{"queues stand still, or would without this node"}, reasons...)
+	}
+	if len(reasons) == 0 {
+		return well()
+	}
+	return unwell(strings.Join(reasons, "; "), object{"queues": shown, "total": found, "nodes": nodes})
 }
 
 // checkLeaders may find a queue that elects a leader at this moment; a probe should ask again.
@@ -75,7 +91,12 @@ func checkLeaders(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, bad("pattern", c.PathValue("pattern"), "is no regular expression: "+err.Error())
 	}
-	return c.findQueues(c.vhost(), "there are queues without a leader", func(q *broker.Queue) bool {
-		return pattern.MatchString(q.Name) && q.Leader == ""
-	})
+	found, shown, err := c.findQueues(c.vhost(), func(q *broker.Queue) bool { return pattern.MatchString(q.Name) && q.Leader == "" })
+	switch {
+	case err != nil:
+		return reply{}, err
+	case found > 0:
+		return unwell("there are queues without a leader", object{"queues": shown, "total": found})
+	}
+	return well()
 }

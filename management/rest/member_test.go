@@ -2,10 +2,14 @@ package rest_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/management/login"
 	"github.com/quorate/quorate/management/rest"
 )
 
@@ -88,5 +92,62 @@ func TestMembersAndNodes(t *testing.T) {
 		{do: "GET /v1/audit?limit=1000", code: 200, want: has(
 			`"member.add"`, `"member.remove"`, `"leader.transfer"`, `"queues.grow"`, `"queues.shrink"`, `"queues.rebalance"`, `"node.drain"`, `"node.undrain"`,
 		)},
+	})
+}
+
+// A node may not go while members on another one wait to be built anew, which the lists of queues show as online. A queue
+// that stands still already counts, too, whichever node asks.
+func TestCriticalWithLostMembers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	t.Parallel()
+	c := testcluster.StartAs(t, 3, testcluster.Settings{NoRepair: true})
+	a := on(t, rest.New(whole(c)), c, 0)
+	declare(t, a.b, "orders")
+	for _, text := range []string{"spoilt", "behind it"} {
+		body := fmt.Sprintf(`{"routing_key":"orders","payload":%q,"payload_encoding":"string","properties":{"delivery_mode":2}}`, text)
+		a.run([]row{{do: "POST /api/exchanges/%2F/amq.default/publish", body: body, code: 200, want: has(`"routed":true`)}})
+	}
+	ctx := identity.WithIdentity(t.Context(), identity.Itself())
+	testcluster.Poll(t, "node 2 has both messages", func() error {
+		members, err := a.b.Operators.QueueMembers(ctx, "/", "orders", false)
+		if err != nil {
+			return err
+		}
+		for _, m := range members {
+			if m.AppliedIndex == 0 || m.AppliedIndex != members[0].AppliedIndex {
+				return fmt.Errorf("%+v", members)
+			}
+		}
+		return nil
+	})
+	const check = "GET /api/health/checks/node-is-quorum-critical"
+	c.Kill(2)
+	c.Spoil(2, "spoilt")
+	c.Restart(2)
+	testcluster.Poll(t, "all members are online again", func() error {
+		var q struct{ Online []string }
+		code, _, text := a.ask("", "GET /api/queues/%2F/orders", "")
+		if err := json.Unmarshal([]byte(text), &q); err != nil || code != 200 || len(q.Online) != 3 {
+			return errors.New(text)
+		}
+		return nil
+	})
+	a.run([]row{{do: check, code: 503, want: has(`"node":"node-2"`, `"lost_members":1`, `"total":0`, "not built anew yet")}})
+	at := func(i int) api {
+		cfg := whole(c)
+		cfg.Broker, cfg.Guard, cfg.Node = c.Broker(i), login.New(c.Broker(i)), c.Name(i)
+		return on(t, rest.New(cfg), c, i)
+	}
+	at(2).run([]row{{do: check, code: 200}}) // its own lost members cost nothing when it goes
+
+	at(1).run([]row{{do: "PUT /api/queues/%2F/lone", body: `{"arguments":{"x-quorum-initial-group-size":1}}`, code: 201}}) // on node 1
+	c.Kill(1)
+	testcluster.Poll(t, "the queue stands still", func() error {
+		if code, _, text := a.ask("", check, ""); code != 503 || !strings.Contains(text, `"name":"lone"`) {
+			return errors.New(text)
+		}
+		return nil
 	})
 }

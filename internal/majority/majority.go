@@ -1,0 +1,47 @@
+// Package majority judges whether a cluster can do without one node more. What quoratectl, the operator of Kubernetes and
+// the HTTP API say of that comes from here, so that they never differ.
+package majority
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Finding is what speaks against taking a node down, and what helps.
+type Finding struct {
+	Problem string // a sentence without the name of the queue or node
+	Remedy  string
+}
+
+// OfQueue reports whether a queue stands still, or would without the node; with "", without any one node. online are those
+// of its members that are there and vote.
+func OfQueue(members, online []string, node string) (f Finding, critical bool) {
+	majority := len(members)/2 + 1
+	switch spare := len(online) - majority; {
+	case spare < 0:
+		f.Problem = fmt.Sprintf("it stands still: of its members %q only %q are there", members, online)
+		f.Remedy = "start the other nodes"
+	case spare > 0, node != "" && !slices.Contains(online, node):
+		return f, false
+	case len(members) == 1:
+		f.Problem = fmt.Sprintf("its only member is on node %q", members[0])
+		f.Remedy = "give it more members: see quoratectl queues grow"
+	default:
+		f.Problem = fmt.Sprintf("it stands still without one more of %q", online)
+		f.Remedy = fmt.Sprintf("take down none of them before all of %q are there", members)
+	}
+	return f, true
+}
+
+// OfNode reports whether members on a node count for nothing although the node is there: lost is how many of them have lost
+// what they had stored and are not built anew yet. No list of queues shows them. Those of the node that is to be taken down,
+// goes, do not matter; "" stands for any one node.
+func OfNode(node string, lost uint64, goes string) (f Finding, critical bool) {
+	if lost == 0 || node == goes {
+		return f, false
+	}
+	return Finding{
+		Problem: fmt.Sprintf("%d of its members have lost what they had stored, and are not built anew yet", lost),
+		Remedy:  "take down no other node before quorate_log_groups_lost is 0 there; the node's log says why if it stays",
+	}, true
+}
