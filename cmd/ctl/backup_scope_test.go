@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,8 +11,9 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// A context's vhost makes no part out of a backup of the cluster; only --vhost does, and what a backup has is printed.
-func TestBackupScope(t *testing.T) {
+// A context's vhost makes no part out of a backup or the definitions of the cluster; only --vhost does. What a backup has is
+// printed, and that the context's vhost does not count.
+func TestScope(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a node: not in short mode")
 	}
@@ -42,4 +44,27 @@ func TestBackupScope(t *testing.T) {
 	ctl(0, "/ main 0", "backup restore DIR/whole")
 	ctl(0, "orders new 0", "backup restore DIR/whole --queue new")
 	ctl(0, "all from", "operations ls --all")
+
+	ctl(0, `"name": "main"`, "definitions export")
+	ctl(0, `the context's vhost "orders" does not count`, "definitions export DIR/all.json")
+	ctl(0, "", "definitions export DIR/orders.json --vhost orders")
+	if all, part := size(t, dir+"/all.json"), size(t, dir+"/orders.json"); part >= all {
+		t.Errorf("one vhost has %d bytes, all have %d", part, all)
+	}
+	ctl(0, "", "queue delete main --vhost /")
+	ctl(0, "0 created, ", "definitions import DIR/all.json --vhost orders")
+	ctl(0, "1 created, ", "definitions import DIR/all.json")
+	ctl(0, "main", "queue show main --vhost /")
+	ctl(0, "", "queue delete main --vhost /")
+	ctl(0, "1 created, ", "migrate rabbitmq DIR/all.json --apply")
+}
+
+// size returns how many bytes a file has.
+func size(t *testing.T, name string) int64 {
+	t.Helper()
+	f, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Size()
 }

@@ -59,7 +59,6 @@ func TestLostMembersAreFound(t *testing.T) {
 	do("queue declare orders")
 	do("publish orders spoilt")
 	do("publish orders behind-it")
-	do("check all")
 	testcluster.Poll(t, "node 2 has both messages", func() error {
 		members, err := c.Broker(0).Operators.QueueMembers(ctx, "/", "orders", false)
 		if err != nil {

@@ -26,16 +26,27 @@ func newDefinitions(s *session) *cobra.Command {
 	return cmd
 }
 
+// onlyVHost returns the only vhost of which definitions are taken; "": all. A context's vhost must not make a part out of what
+// looks like the whole cluster; whoever has relied on it is notified.
+func (s *session) onlyVHost(cmd *cobra.Command) string {
+	if s.vhostGiven || s.vhost == "" {
+		return s.vhost
+	}
+	printf(cmd.ErrOrStderr(), "all vhosts: the context's vhost %q does not count here, only --vhost does\n", s.vhost)
+	return ""
+}
+
 // newDefinitionsExport makes `definitions export`. The file holds password hashes, hence
 // definitionsMode.
 func newDefinitionsExport(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [FILE]", Short: "Write users, vhosts, policies, queues, exchanges and bindings, under RabbitMQ's names",
-		Long: "Write everything in the cluster except messages to a file or the standard output. With --vhost, only what is in that vhost, without users.",
+		Long: "Write everything in the cluster except messages to a file or the standard output. With --vhost, only what is in that vhost, without users;\n" +
+			"the vhost of a context does not count.",
 		Args: optionalArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				document, err := c.ExportDefinitions(ctx, s.vhost)
+				document, err := c.ExportDefinitions(ctx, s.onlyVHost(cmd))
 				if err != nil {
 					return err
 				}
@@ -58,7 +69,8 @@ func newDefinitionsImport(s *session) *cobra.Command {
 		Long: "Create what a document describes and the cluster lacks. What exists with other properties stays as it is and is reported.\n" +
 			"What only RabbitMQ has becomes its nearest equivalent and is reported; see also: quoratectl migrate.\n" +
 			"A malformed document changes nothing. The exit code is 3 if some objects differ, are refused or fail.\n" +
-			"With --vhost, only objects of that vhost are imported; a document of a single vhost is imported into it.",
+			"With --vhost, only objects of that vhost are imported; a document of a single vhost is imported into it. The vhost of\n" +
+			"a context does not count.",
 		Example: "  quoratectl definitions import rabbitmq.json --dry-run",
 		Args:    exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +91,7 @@ func newDefinitionsImport(s *session) *cobra.Command {
 					}
 				}
 			}
-			summary, err := c.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: document, VHost: s.vhost, DryRun: dryRun, Seen: show})
+			summary, err := c.ImportDefinitions(ctx, client.ImportDefinitionsRequest{Document: document, VHost: s.onlyVHost(cmd), DryRun: dryRun, Seen: show})
 			err = errors.Join(s.printImported(cmd.OutOrStdout(), shown, summary), err)
 			if err != nil {
 				return err

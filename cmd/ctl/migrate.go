@@ -72,7 +72,7 @@ func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error
 	defer end()
 	r := report{applied: apply}
 	summary, err := c.ImportDefinitions(ctx, client.ImportDefinitionsRequest{
-		Document: document, VHost: s.vhost, DryRun: !apply, Seen: func(done []client.ImportedObject, _ int) { r.add(done) },
+		Document: document, VHost: s.onlyVHost(cmd), DryRun: !apply, Seen: func(done []client.ImportedObject, _ int) { r.add(done) },
 	})
 	if err = errors.Join(s.printReport(cmd.OutOrStdout(), &r), err); err != nil {
 		return err
