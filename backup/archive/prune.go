@@ -28,9 +28,9 @@ type Prune struct {
 }
 
 // Execute removes what is too old. Before it removes backups of a kind it verifies the newest one, or else the next, and
-// keeps it and all that are newer: a backup that can be restored is left in any case. Backups that are damaged or cannot
-// be read stay, because their kind is not known. If none can be read, the error names them: with keys that are not theirs,
-// nothing would ever be removed.
+// keeps it and all that are newer: a backup that can be restored is left in any case. If that one lacks queues that could not
+// be copied, the newest one that lacks none stays, too. Backups that are damaged or cannot be read stay, because their kind
+// is not known. If none can be read, the error names them: with keys that are not theirs, nothing would ever be removed.
 func (p *Prune) Execute(ctx context.Context) error {
 	if p.Keep < 1 {
 		return fmt.Errorf("archive: %d backups cannot be kept: keep 1 or more", p.Keep)
@@ -93,29 +93,54 @@ func kindOf(m *Manifest) string {
 	return fmt.Sprintf("%q %q %s", m.Cluster, m.VHost, strings.Join(names, " "))
 }
 
+// whole reports whether a backup lacks no queue that it should have.
+func whole(f Found) bool { return len(f.Manifest.Missing) == 0 }
+
 // kind removes backups of one kind, which are in order, newest first.
 func (p *Prune) kind(ctx context.Context, all []Found) error {
 	if len(all) <= p.Keep {
 		return nil
 	}
-	var damaged []error
-	for i, f := range all[:len(all)-1] {
-		p.Verifying(f)
-		err := f.Location.verify(ctx, p.Keys)
-		if err != nil {
-			damaged = append(damaged, fmt.Errorf("%s: %w", f.Location.Name, err))
-			if ctx.Err() != nil {
-				break
-			}
+	stays, damaged := p.verified(ctx, all[:len(all)-1], func(Found) bool { return true })
+	if stays < 0 {
+		return fmt.Errorf("archive: nothing is removed, because no newer backup can be verified: %w", errors.Join(damaged...))
+	}
+	first := max(p.Keep, stays+1) // that goes
+	if !whole(all[stays]) && slices.ContainsFunc(all[first:], whole) {
+		behind, more := p.verified(ctx, all[stays+1:], whole)
+		damaged = append(damaged, more...)
+		if behind < 0 {
+			return fmt.Errorf("archive: nothing is removed, because the newer backups lack queues, and no other one can be verified: %w", errors.Join(damaged...))
+		}
+		stays += 1 + behind
+	}
+	errs := damaged
+	for i := len(all) - 1; i >= first; i-- { // oldest first
+		if i != stays {
+			errs = append(errs, p.remove(ctx, all[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// verified returns the index of the first backup that is wanted and can be verified, -1 if there is none, and why those
+// before it cannot be.
+func (p *Prune) verified(ctx context.Context, all []Found, wanted func(Found) bool) (at int, damaged []error) {
+	for i, f := range all {
+		if !wanted(f) {
 			continue
 		}
-		var errs []error
-		for _, old := range slices.Backward(all[max(p.Keep, i+1):]) { // oldest first
-			errs = append(errs, p.remove(ctx, old))
+		p.Verifying(f)
+		err := f.Location.verify(ctx, p.Keys)
+		if err == nil {
+			return i, damaged
 		}
-		return errors.Join(append(damaged, errs...)...)
+		damaged = append(damaged, fmt.Errorf("%s: %w", f.Location.Name, err))
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return fmt.Errorf("archive: nothing is removed, because no newer backup can be verified: %w", errors.Join(damaged...))
+	return -1, damaged
 }
 
 // verify reads the whole backup that is there.

@@ -26,8 +26,8 @@ func below(parent Location, name string) Location {
 	return Location{Name: parent.Name + "/" + name, S3: parent.S3}
 }
 
-// one writes a small backup that began at a time.
-func one(t *testing.T, l Location, k *Keys, vhost string, began time.Time) {
+// one writes a small backup that began at a time, and says what it lacks.
+func one(t *testing.T, l Location, k *Keys, vhost string, began time.Time, lacks ...string) {
 	t.Helper()
 	s, err := l.Create(t.Context())
 	if err != nil {
@@ -44,6 +44,9 @@ func one(t *testing.T, l Location, k *Keys, vhost string, began time.Time) {
 		b.Message(&backup.Message{TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority, Stored: []byte("body")}), b.End(), c.End())
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, q := range lacks {
+		w.Missing(q)
 	}
 	if _, err := w.Close(t.Context(), began); err != nil {
 		t.Fatal(err)
@@ -348,6 +351,54 @@ func TestPruneVerifies(t *testing.T) {
 		t.Error("it reports nothing")
 	}
 	same(t, "left", there(t, parent, nil), "4 complete", "3 complete", "2 complete")
+}
+
+// TestPruneKeepsWhole: backups that lack queues count like others, but the newest one that lacks none stays beside them,
+// until there is a newer one of that sort.
+func TestPruneKeepsWhole(t *testing.T) {
+	began := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	parent := Location{Name: t.TempDir()}
+	const lost = `queue "lost" in vhost "/": it has no leader`
+	one(t, below(parent, "1"), nil, "", began)
+	one(t, below(parent, "2"), nil, "", began.AddDate(0, 0, 1))
+	for day, name := range []string{"3", "4", "5"} {
+		one(t, below(parent, name), nil, "", began.AddDate(0, 0, 2+day), lost)
+	}
+	pruned := func(what string, keep int, want ...string) {
+		t.Helper()
+		got, err := prune(t, parent, nil, keep, false, time.Now())
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		same(t, what, got, want...)
+	}
+	pruned("three of five lack a queue", 2, "1", "3")
+	pruned("again", 2)
+	same(t, "left", there(t, parent, nil), "5 complete", "4 complete", "2 complete")
+
+	path := filepath.Join(parent.Name, "2", "queues", "000001", "000001.blocks")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := prune(t, parent, nil, 1, false, time.Now())
+	same(t, "removed though only those that lack a queue can be verified", got)
+	if err == nil || !strings.Contains(err.Error(), "lack queues") || !strings.Contains(err.Error(), filepath.Join(parent.Name, "2")) {
+		t.Errorf("the only whole one is damaged: %v", err)
+	}
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pruned("with the whole one", 1, "4")
+	one(t, below(parent, "6"), nil, "", began.AddDate(0, 0, 5))
+	pruned("with a newer whole one", 1, "2", "5")
+
+	one(t, below(parent, "7"), nil, "v", began, lost)
+	one(t, below(parent, "8"), nil, "v", began.AddDate(0, 0, 1), lost)
+	pruned("of a kind that always lacks one", 1, "7")
 }
 
 // TestRemoveBrokenOff: what is left of a backup that was being removed is incomplete.

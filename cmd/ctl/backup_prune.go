@@ -39,7 +39,7 @@ func newBackupList(s *session) *cobra.Command {
 // listedBackup is a backup as it is listed.
 type listedBackup struct {
 	Place    string `api:"place"`
-	State    string `api:"state"` // complete, incomplete, or why it cannot be read
+	State    string `api:"state"` // complete, "lacks N queues", incomplete, or why it cannot be read
 	Began    string `api:"began"`
 	Cluster  string `api:"cluster"`
 	VHost    string `api:"vhost"` // the only one; empty: all
@@ -60,6 +60,9 @@ func listBackup(f *archive.Found) listedBackup {
 		return out
 	}
 	m := f.Manifest
+	if n := len(m.Missing); n > 0 {
+		out.State = fmt.Sprintf("lacks %d queues", n)
+	}
 	out.Began, out.Cluster, out.VHost, out.Queues = m.Began.Format(time.RFC3339), m.Cluster, m.VHost, len(m.Queues)
 	for i := range m.Queues {
 		out.Messages += m.Queues[i].Messages
@@ -77,9 +80,10 @@ func newBackupPrune(s *session) *cobra.Command {
 		Use: "prune PLACE", Short: "Remove the oldest backups in a directory, or under s3://BUCKET/PREFIX", Args: exactArgs("PLACE"),
 		Long: "Remove the oldest backups in a directory, or under s3://BUCKET/PREFIX, and keep the newest of each kind: backups of\n" +
 			"different clusters, vhosts or chosen queues are of different kinds. Before backups of a kind are removed, the newest\n" +
-			"is verified, or else the next, and it stays with all that are newer. Incomplete backups are removed when nothing was\n" +
-			"written to them for a day. Backups that cannot be read stay, and so do files of other programs. If\n" +
-			"no backup can be read, as with another key, the command fails.",
+			"is verified, or else the next, and it stays with all that are newer. If it lacks queues that could not be copied, the\n" +
+			"newest one that lacks none stays, too. Incomplete backups are removed when nothing was written to them for a day.\n" +
+			"Backups that cannot be read stay, and so do files of other programs. If no backup can be read, as with another\n" +
+			"key, the command fails.",
 		Example: "  quoratectl backup prune s3://backups/orders --keep 7 --key-file backup.key --dry-run",
 	}
 	p := newPlace(cmd)
