@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,6 +190,9 @@ func (s *session) printManifest(w io.Writer, m *archive.Manifest) error {
 	}
 	printf(w, "backup of cluster %s, %s, begun %s, ended %s, encrypted: %v, definitions: %v\n",
 		m.Cluster, part, m.Began.Format(time.RFC3339), m.Ended.Format(time.RFC3339), m.Encrypted, m.Definitions != nil)
+	for _, q := range m.Missing {
+		printf(w, "it lacks %s\n", q)
+	}
 	return printList(s, w, []string{"vhost", "queue", "messages", "bytes"}, m.Queues, func(q archive.Queue) []string {
 		return []string{q.VHost, q.Name, fmt.Sprint(q.Messages), fmt.Sprint(q.Bytes)}
 	})
@@ -234,100 +236,6 @@ func newBackupVerify(s *session) *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-// newBackupRestore makes `backup restore`. It may run for long, so only a --timeout that is given bounds it.
-func newBackupRestore(s *session) *cobra.Command {
-	job := online.Restore{}
-	resume := ""
-	cmd := &cobra.Command{
-		Use: "restore PLACE", Short: "Create what a backup has and the cluster lacks, and store its messages", Args: exactArgs("PLACE"),
-		Long: "Create the definitions of a backup that the cluster lacks, and store its messages in their queues, behind those\n" +
-			"that they have. Messages keep their deaths, delivery counts and ages. With --vhost, only what was in that vhost.\n" +
-			"If the command is cut short, --resume stores what is missing. The exit code is 3 if a queue refused messages, or could\n" +
-			"not be restored while others were.",
-		Example: "  quoratectl backup restore orders.tar --dry-run\n" +
-			"  quoratectl backup restore orders.tar --queue paid --as paid-again",
-	}
-	p := newPlace(cmd)
-	f := cmd.Flags()
-	f.StringArrayVar(&job.Queues, "queue", nil, "restore this queue; repeatable")
-	f.StringVar(&job.As, "as", "", "restore the chosen queue under this name")
-	f.StringVar(&job.Into, "into-vhost", "", "restore the queues into this vhost, which must exist; default: where they were")
-	f.BoolVar(&job.NoDefinitions, "no-definitions", false, "restore messages into queues that exist")
-	f.BoolVar(&job.DryRun, "dry-run", false, "check the backup and the cluster, and change nothing")
-	f.StringVar(&resume, "resume", "", "go on with the restore of this name, which it printed")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, c, end, err := s.begin(cmd)
-		if err != nil {
-			return err
-		}
-		defer end()
-		if job.From, err = p.open(ctx, args[0]); err != nil {
-			return err
-		}
-		job.Client, job.VHost, job.Run = c, scopeVHost(s, job.Queues), resume
-		if job.Run == "" {
-			job.Run = rand.Text()
-		}
-		if !job.DryRun {
-			printf(cmd.ErrOrStderr(), "restore %s\n", job.Run)
-		}
-		var done []online.RestoredQueue
-		job.Seen = func(q online.RestoredQueue) { done = append(done, q) }
-		target := scopeOf(s, job.Queues) + " from " + args[0]
-		job.Imported = func(n client.ImportSummary) {
-			printf(cmd.ErrOrStderr(), "definitions: %d created, %d unchanged, %d different, %d refused, %d failed\n",
-				n.Created, n.Unchanged, n.Different, n.Refused, n.Failed)
-		}
-		restore := func(ctx context.Context, seen func(online.Progress)) error {
-			job.Progress = seen
-			return job.Execute(ctx)
-		}
-		if job.DryRun {
-			err = restore(ctx, func(online.Progress) {})
-		} else {
-			err = s.asOperation(ctx, cmd, c, client.RestoreJob, target, restore)
-		}
-		err = errors.Join(err, job.From.Close())
-		return s.concludeRestore(cmd, done, err)
-	}
-	return cmd
-}
-
-// concludeRestore prints what was restored, also before an error.
-func (s *session) concludeRestore(cmd *cobra.Command, done []online.RestoredQueue, err error) error {
-	refused, missing := uint64(0), 0
-	for _, q := range done {
-		refused += q.Refused
-		if q.Problem == "" {
-			continue
-		}
-		printf(cmd.ErrOrStderr(), "not restored: %s\n", q.Problem)
-		if q.Messages > 0 {
-			missing++
-		}
-	}
-	if len(done) > 0 || err == nil {
-		header := []string{"vhost", "queue", "messages", "stored", "refused"}
-		err = errors.Join(printList(s, cmd.OutOrStdout(), header, done, func(q online.RestoredQueue) []string {
-			return []string{q.VHost, q.Queue, fmt.Sprint(q.Messages), fmt.Sprint(q.Stored), fmt.Sprint(q.Refused)}
-		}), err)
-	}
-	if err != nil {
-		return err
-	}
-	var lacks []error
-	if refused > 0 {
-		lacks = append(lacks, fmt.Errorf("limits of queues refused %d messages; they are still in the backup", refused))
-	}
-	if missing > 0 {
-		lacks = append(lacks, fmt.Errorf("%d queues are not restored: see above", missing))
-	}
-	if len(lacks) == 0 {
-		return nil
-	}
-	return partDoneError{errors.Join(lacks...)}
 }
 
 // newBackupKey makes `backup key`, which asks no cluster.

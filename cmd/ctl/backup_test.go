@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/backup/online"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -62,7 +63,17 @@ func TestBackup(t *testing.T) {
 	}
 	ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy --resume "+name[1])
 	ctl(0, `"messages": 5`, "queue show copy -o json")
-	ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy")
+	ctl(2, `queue "copy" in vhost "/" holds 5 messages: what the backup has of them`, "backup restore DIR/all.tar --queue orders --as copy")
+	ctl(2, `--confirm is "prod", and the cluster is "test"`, "backup restore DIR/all.tar --queue orders --as copy --confirm prod")
+	ctl(0, "the restore needs --confirm test", "backup restore DIR/all.tar --queue orders --as copy --dry-run")
+	ctl(2, "give --confirm test", "backup restore DIR/all.tar")
+	ctl(0, `"messages": 5`, "queue show copy -o json")
+	ctl(0, "/ copy 5 5 0", "backup restore DIR/all.tar --queue orders --as copy --confirm test")
+	ctl(0, `"messages": 10`, "queue show copy -o json")
+	old := online.NewRun(time.Now().Add(-25 * time.Hour))
+	ctl(2, "began 25h0m0s ago, and queues remember for 24h0m0s", "backup restore DIR/all.tar --queue orders --as copy --resume "+old)
+	ctl(0, "the restore needs --confirm test", "backup restore DIR/all.tar --queue orders --as copy --dry-run --resume "+old)
+	ctl(0, "warning: the name "+name[1][17:]+" does not say", "backup restore DIR/all.tar --queue orders --as rescued --resume "+name[1][17:])
 	ctl(0, `"messages": 10`, "queue show copy -o json")
 	ctl(0, "true", "queue declare small -x x-max-length=2 -x x-overflow=reject-publish")
 	ctl(3, "refused 3 messages", "backup restore DIR/all.tar --queue orders --as small --no-definitions")
@@ -72,7 +83,7 @@ func TestBackup(t *testing.T) {
 	ctl(1, "exists", "backup key DIR/key")
 	ctl(0, "encrypted: true", "backup create DIR/secret --key-file DIR/key")
 	ctl(1, "encrypted", "backup verify DIR/secret")
-	ctl(0, "ok: 3 queues", "backup verify DIR/secret --key-file DIR/key")
+	ctl(0, "ok: 4 queues", "backup verify DIR/secret --key-file DIR/key")
 	ctl(1, "only a single one", "backup restore DIR/secret --key-file DIR/key --as x")
 
 	for i := range 2 {
@@ -101,5 +112,5 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctl(1, "is damaged", "backup verify DIR/chosen")
-	ctl(1, "is damaged", "backup restore DIR/chosen --as copy")
+	ctl(1, "is damaged", "backup restore DIR/chosen --as copy --confirm test")
 }
