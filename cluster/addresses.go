@@ -2,21 +2,59 @@ package cluster
 
 import (
 	"net"
+	"slices"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/id"
 )
 
-// followGossip gives the transport the addresses of peers.
+// followGossip gives the transport the addresses of peers, and takes those from it that are gone for good. Both are done by
+// one goroutine, so that a node that comes back is never taken for one that went.
 func (c *Cluster) followGossip() {
-	for e := range c.members.Events() {
-		if e.Node.Alive {
-			c.setPeer(e.Node.ID, e.Node.PeerAddr)
+	events := c.members.Events()
+	var seen catalog.NodeSet
+	for {
+		changed := c.views.Next()
+		if now := c.View().NodeSet(); now != seen {
+			seen = now
+			c.dropForgotten()
 		}
-		if r, known := c.View().Node(e.Node.ID); known && r.Store != "" && r.Store != e.Node.Store {
-			continue // it says nothing about the node that the cluster knows
+		select {
+		case e, more := <-events:
+			if !more {
+				return
+			}
+			c.heard(e.Node)
+		case <-changed:
 		}
-		c.host.Heard(e.Node.ID, e.Node.Epoch)
+	}
+}
+
+// heard takes news of gossip of a node.
+func (c *Cluster) heard(n gossip.Node) {
+	if n.Alive {
+		c.setPeer(n.ID, n.PeerAddr)
+	} else {
+		c.dropForgotten()
+	}
+	if r, known := c.View().Node(n.ID); known && r.Store != "" && r.Store != n.Store {
+		return // it says nothing about the node that the cluster knows
+	}
+	c.host.Heard(n.ID, n.Epoch)
+}
+
+// dropForgotten ends the connections to nodes that were taken out of the cluster and have gone: this node would try for ever
+// to reach them, at addresses that others have by then. One that still runs stays a peer, which its refusal reports to it;
+// one that comes back with a fresh store is alive by gossip first.
+func (c *Cluster) dropForgotten() {
+	v, alive := c.View(), c.alive()
+	for _, p := range c.mux.Stats().Peers {
+		_, registered := v.Node(p.Node)
+		_, ended := v.Ended(p.Node)
+		if ended && !registered && !v.Leaves(p.Node) && !slices.Contains(alive, p.Node) {
+			c.mux.RemovePeer(p.Node)
+		}
 	}
 }
 

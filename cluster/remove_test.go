@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 )
 
@@ -157,6 +158,45 @@ func TestThreeFiveThreeFour(t *testing.T) {
 		_, in := n.nodes["d"].consume(t, q)
 		in.await(t, confirmed[i]...)
 	}
+}
+
+// RE-3: nobody tries for ever to reach a node that was taken out and has gone, whichever comes first. One that comes back
+// with an empty directory is met again.
+func TestRemovedNodeIsNoPeer(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	n.start("d")
+	n.withStores("a", "b", "c", "d")
+	ctx, a := testContext(t), n.nodes["a"]
+	met := func(want bool) {
+		t.Helper()
+		for _, i := range []id.NodeID{"a", "b", "c"} {
+			poll(t, fmt.Sprintf("d is a peer of %s: %v", i, want), func() error {
+				peers := n.nodes[i].TransportStats().Peers
+				if slices.ContainsFunc(peers, func(p transport.PeerStats) bool { return p.Node == "d" && (p.Up || !want) }) != want {
+					return fmt.Errorf("its peers are %+v", peers)
+				}
+				return nil
+			})
+		}
+	}
+	n.votersAre("a", "b", "c", "d")
+	met(true)
+	if err := a.operator.RemoveNode(ctx, "d", nil, func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	n.stop("d")
+	met(false)
+
+	n.wipe("d")
+	n.start("d")
+	n.votersAre("a", "b", "c", "d")
+	met(true)
+	n.stop("d")
+	poll(t, "d is forgotten", func() error { return a.operator.ForgetNode(ctx, "d", true, nil) })
+	n.votersAre("a", "b", "c")
+	met(false)
 }
 
 // A node that is asked to remove itself names one that can do it: it is there, and at best does not drain.

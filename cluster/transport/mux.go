@@ -35,7 +35,7 @@ func (m *Mux) Serve(l net.Listener) error {
 	return nil
 }
 
-// RemovePeer drops the connections to a peer. It does not wait for PeerDown.
+// RemovePeer drops the connections to a peer until SetPeer sets it again. It does not wait for PeerDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
 	m.peers.remove(n)
 	m.pulses.remove(n)
@@ -133,7 +133,7 @@ func (m *Mux) Drains(n id.NodeID) bool {
 // Stats returns the current statistics.
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
-	s.Detours = int(m.detours.Load())
+	s.Detours, s.Former = int(m.detours.Load()), m.removed()
 	s.AbsentCalls, s.AbsentRefused = m.waiting()
 	for _, p := range m.all() {
 		ps := p.stats()

@@ -354,6 +354,23 @@ func TestNothingLeft(t *testing.T) {
 	noneLeft(t)
 }
 
+// A peer that is removed is tried no more, and what it has counted stays.
+func TestRemovedPeerCounts(t *testing.T) {
+	a := start(t, testConfig("n1", 1))
+	a.SetPeer("n2", "127.0.0.1:1") // nobody listens
+	until(t, "an attempt has failed", func() bool { return a.Stats().Peers[0].Failures > 0 })
+	a.RemovePeer("n2")
+	s := a.Stats()
+	if len(s.Peers) > 0 || s.Former.Failures == 0 || s.Former.Reconnects > 0 {
+		t.Errorf("%+v", s)
+	}
+	a.SetPeer("n2", "127.0.0.1:1")
+	if s := a.Stats(); len(s.Peers) != 1 || s.Former.Failures == 0 {
+		t.Errorf("set again: %+v", s)
+	}
+	a.stop(t)
+}
+
 func TestValidate(t *testing.T) {
 	_, err := New(Config{MaxFrameBytes: -1, RetryMin: time.Hour, PingEvery: -1, MaxAppendBytes: 128 << 20})
 	for _, want := range []string{

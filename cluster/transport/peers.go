@@ -18,6 +18,7 @@ type peers struct {
 	mu     sync.Mutex
 	of     map[id.NodeID]*peer
 	gone   map[id.NodeID]<-chan struct{} // ends of peers that were removed
+	former Former                        // of peers that were removed
 	closed bool
 }
 
@@ -33,6 +34,8 @@ func (s *peers) remove(n id.NodeID) {
 	if p != nil {
 		delete(s.of, n)
 		s.gone[n] = p.done
+		s.former.Reconnects += max(p.connect.Load(), 1) - 1
+		s.former.Failures += p.failure.Load()
 	}
 	s.mu.Unlock()
 	if p != nil {
@@ -45,6 +48,13 @@ func (s *peers) all() []*peer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.of))
+}
+
+// removed returns the counts of peers that were removed.
+func (s *peers) removed() Former {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.former
 }
 
 // close lets no peer begin any more.

@@ -10,11 +10,18 @@ import (
 type Stats struct {
 	MaxStreamQueueBytes int         // the limit of QueueBytes of each stream
 	Peers               []PeerStats // ordered by node
+	Former              Former      // of peers that were removed, so that sums never go down
 	Refused             uint64      // callers whose certificate, or lack of one, was refused
 	AbsentCalls         int         // Raft calls that wait for groups to open here
 	AbsentRefused       uint64      // those for which there was no room, or whose group did not open in time
 	Detours             int         // connections that this node relays for others
 	Starved             float64     // share of the recent time for which this node lacked a processor, 0 to 1
+}
+
+// Former are the counts of peers that were removed.
+type Former struct {
+	Reconnects uint64
+	Failures   uint64 // attempts to connect that failed
 }
 
 // PeerStats are the statistics of the connections with one peer since SetPeer. Frames and bytes are

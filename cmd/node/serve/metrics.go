@@ -149,9 +149,10 @@ func (n *node) linkFigures() metrics.Links {
 }
 
 // sumLinks sums the figures of all links. The first connect of a link is no reconnect. Down are the other nodes of the cluster
-// without a link: one that it has forgotten is missed by nobody, though the transport would still connect to it.
+// without a link: one that it has forgotten is missed by nobody, though the transport tries to connect to it while it runs.
 func sumLinks(s transport.Stats, registered iter.Seq[*catalog.Node], own id.NodeID) metrics.Links {
 	links, up := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}, map[id.NodeID]bool{}
+	links.Reconnects, links.Failures = s.Former.Reconnects, s.Former.Failures
 	for _, p := range s.Peers {
 		if up[p.Node] = p.Up; p.Up {
 			links.Up++
