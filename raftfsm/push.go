@@ -30,6 +30,10 @@ const (
 	nudgeAfter = 2
 	// nudgeTimeout bounds the wait for a place in raft's inbox.
 	nudgeTimeout = time.Second
+	// maxNudges is how many barriers are given so before anything else is committed. They stay in the log, which a leader with
+	// followers that store nothing would fill: after that many, one follows each nudgeRest, and one when something happens.
+	maxNudges = 8
+	nudgeRest = time.Minute
 	// stepDownTimeout bounds the wait for raft to take a newer term.
 	stepDownTimeout = 5 * time.Second
 )
@@ -53,7 +57,10 @@ type pusher struct {
 	// The rest belongs to the round.
 	last, commit uint64 // as the round before found them
 	wait         time.Duration
-	stuck        int // rounds without progress
+	stuck        int       // rounds without progress
+	added, done  uint64    // barriers of rounds that were not seen in the log, and not as committed, yet: they are no progress
+	nudges       int       // barriers since something else was committed
+	nudged       time.Time // when the last one was given
 }
 
 // moved notes that entries were applied.
@@ -127,14 +134,15 @@ func (g *Group[R, E]) push() time.Duration {
 	p.again, p.atOnce = false, false
 	p.mu.Unlock()
 	if leaderTerm(r) == 0 {
-		p.stuck, p.wait = 0, 0
+		p.stuck, p.wait, p.added, p.done, p.nudges = 0, 0, 0, 0, 0
 		return 0
 	}
 	if asked {
 		p.wait = g.c.PushAfter
+		p.nudges = min(p.nudges, maxNudges-1)
 	}
-	if last, commit := r.LastIndex(), r.CommitIndex(); last != p.last || commit != p.commit {
-		p.last, p.commit, p.stuck, p.wait = last, commit, 0, g.c.PushAfter
+	if p.progress(r.LastIndex(), r.CommitIndex()) {
+		p.stuck, p.wait = 0, g.c.PushAfter
 		if !atOnce {
 			return p.wait // the burst goes on
 		}
@@ -155,7 +163,8 @@ func (g *Group[R, E]) push() time.Duration {
 	if p.wait >= pushDelay {
 		p.stuck++
 	}
-	if p.stuck >= nudgeAfter && lags {
+	nudged := p.stuck >= nudgeAfter && lags && p.nudge()
+	if nudged {
 		p.stuck = 0
 		r.Barrier(nudgeTimeout)
 	}
@@ -164,7 +173,43 @@ func (g *Group[R, E]) push() time.Duration {
 		most = absentMax
 	}
 	p.wait = min(2*max(p.wait, min(pushRetry, g.c.PushAfter)), most)
+	if nudged {
+		return g.c.PushAfter // to see soon whether that was all that was missing
+	}
 	return p.wait
+}
+
+// progress notes how far the log is, and reports whether more than barriers of rounds has come since the round before.
+func (p *pusher) progress(last, commit uint64) bool {
+	added, committed := beyond(&p.added, last-p.last), beyond(&p.done, commit-p.commit)
+	if committed {
+		p.nudges = 0
+	}
+	p.last, p.commit = last, commit
+	return added || committed
+}
+
+// beyond reports whether n is more than what is owed, and takes it off that.
+func beyond(owed *uint64, n uint64) bool {
+	if n > *owed {
+		*owed = 0
+		return true
+	}
+	*owed -= n
+	return false
+}
+
+// nudge reports whether raft may be given a barrier now, and counts it.
+func (p *pusher) nudge() bool {
+	now := time.Now()
+	if p.nudges >= maxNudges && now.Sub(p.nudged) < nudgeRest {
+		return false
+	}
+	p.nudges++
+	p.added++
+	p.done++
+	p.nudged = now
+	return true
 }
 
 // findings are what a round found.
