@@ -86,8 +86,9 @@ func (s *Server) reserve(ctx context.Context, bytes int64) (*room, error) {
 func (s *Server) noRoom(bytes int64) error {
 	return &failure.Error{
 		Class: failure.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
-		Reason: fmt.Sprintf("there was no room for an answer of up to %d bytes within %v, because clients have not read others: limits.outgoing_bytes is %d, "+
-			"of which a user has half and a connection a quarter; %s, or without bodies", bytes, sendPatience, s.sending.node.Bytes(), s.sending.advice),
+		Reason: fmt.Sprintf("there was no room for an answer of up to %d bytes within %v, because other calls still wait for their queues, or clients have not "+
+			"read their answers: limits.outgoing_bytes is %d, of which a user has half and a connection a quarter; %s, or without bodies",
+			bytes, sendPatience, s.sending.node.Bytes(), s.sending.advice),
 	}
 }
 
