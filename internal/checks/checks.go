@@ -80,11 +80,12 @@ func (l *Look) Ready() (found []Problem) {
 	return found
 }
 
-// Rebuilding finds nodes with members that count for nothing although the node is there: no list of queues shows them. Those
-// of the given node do not matter when it is the one that goes.
+// Rebuilding finds nodes with members that count for nothing although the node is there, or that do not answer whether they
+// have some: no list of queues shows them. Those of the given node do not matter when it is the one that goes.
 func (l *Look) Rebuilding() (found []Problem) {
 	for _, n := range l.Status.Nodes {
-		if f, is := majority.OfNode(n.ID, uint64(n.LostMembers), l.Node); is {
+		of := majority.Node{Name: n.ID, Connected: n.Connected, Answers: n.Start != nil, Lost: uint64(n.LostMembers)}
+		if f, is := majority.OfNode(of, l.Node); is {
 			found = append(found, Problem{"quorum-critical", "node " + n.ID, f.Problem, f.Remedy})
 		}
 	}

@@ -50,6 +50,9 @@ func TestChecksOfNodes(t *testing.T) {
 	lost.LostMembers = 7
 	rebuilding := of(fine("a"), lost)
 	expect("members to be built anew", rebuilding.Rebuilding(), "node b: 7 of its members have lost what they had stored, and are not built anew yet")
+	mute := fine("b")
+	mute.Connected, mute.Start = true, nil
+	expect("who does not answer", of(fine("a"), mute).Rebuilding(), "node b: it does not answer whether its members have what they had stored")
 	rebuilding.Node = "b"
 	expect("the node itself goes", rebuilding.Rebuilding())
 	expect("all is well", slices.Concat(all.Ready(), all.Alarms(), all.Versions()))

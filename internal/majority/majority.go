@@ -33,15 +33,26 @@ func OfQueue(members, online []string, node string) (f Finding, critical bool) {
 	return f, true
 }
 
-// OfNode reports whether members on a node count for nothing although the node is there: lost is how many of them have lost
-// what they had stored and are not built anew yet. No list of queues shows them. Those of the node that is to be taken down,
-// goes, do not matter; "" stands for any one node.
-func OfNode(node string, lost uint64, goes string) (f Finding, critical bool) {
-	if lost == 0 || node == goes {
-		return f, false
+// Node is what is known of a node's members.
+type Node struct {
+	Name      string
+	Connected bool // queues count its members as online
+	Answers   bool // it has said Lost
+	Lost      uint64
+}
+
+// OfNode reports whether members on a node count for nothing, or may, although queues count them as online: Lost of them have
+// lost what they had stored and are not built anew yet. Those of the node that is to be taken down, goes, do not matter; ""
+// stands for any one node.
+func OfNode(n Node, goes string) (f Finding, critical bool) {
+	switch {
+	case n.Name == goes:
+	case n.Lost > 0:
+		f.Problem = fmt.Sprintf("%d of its members have lost what they had stored, and are not built anew yet", n.Lost)
+		f.Remedy = "take down no other node before quorate_log_groups_lost is 0 there; the node's log says why if it stays"
+	case n.Connected && !n.Answers:
+		f.Problem = "it does not answer whether its members have what they had stored"
+		f.Remedy = "look at its log, its load and the network, and ask again"
 	}
-	return Finding{
-		Problem: fmt.Sprintf("%d of its members have lost what they had stored, and are not built anew yet", lost),
-		Remedy:  "take down no other node before quorate_log_groups_lost is 0 there; the node's log says why if it stays",
-	}, true
+	return f, f != Finding{}
 }

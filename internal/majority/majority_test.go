@@ -32,16 +32,23 @@ func TestOfQueue(t *testing.T) {
 	}
 }
 
-// Members that are not built anew yet speak against taking down every node but their own.
+// Members that are not built anew yet speak against taking down every node but their own, and so does it if nobody knows
+// whether there are any on a node that counts.
 func TestOfNode(t *testing.T) {
+	fine := Node{Name: "b", Connected: true, Answers: true}
+	lost, silent, away := fine, fine, fine
+	lost.Lost, silent.Answers, away.Connected, away.Answers = 7, false, false, false
 	for _, x := range []struct {
-		lost uint64
+		node Node
 		goes string
-		want bool
-	}{{0, "", false}, {7, "", true}, {7, "a", true}, {7, "b", false}, {0, "a", false}} {
-		f, is := OfNode("b", x.lost, x.goes)
-		if is != x.want || is && (!strings.HasPrefix(f.Problem, "7 of its members") || f.Remedy == "") {
-			t.Errorf("%d lost, %q goes: %+v, %v", x.lost, x.goes, f, is)
+		want string // what the problem begins with; "": there is none
+	}{
+		{fine, "", ""}, {lost, "", "7 of its members"}, {lost, "a", "7 of its members"}, {lost, "b", ""},
+		{silent, "", "it does not answer"}, {silent, "b", ""}, {away, "a", ""},
+	} {
+		f, is := OfNode(x.node, x.goes)
+		if is != (x.want != "") || is && (!strings.HasPrefix(f.Problem, x.want) || f.Remedy == "") {
+			t.Errorf("%+v, %q goes: %+v, %v, want %q", x.node, x.goes, f, is, x.want)
 		}
 	}
 }

@@ -64,8 +64,9 @@ func checkCritical(c *call) (reply, error) {
 	nodes, reasons := []object{}, []string{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if f, is := majority.OfNode(n.ID, uint64(n.Lost), c.api.Node); is {
-			nodes = append(nodes, object{"node": n.ID, "lost_members": n.Lost})
+		of := majority.Node{Name: n.ID, Connected: n.Connected, Answers: n.Answers, Lost: uint64(n.Lost)}
+		if f, is := majority.OfNode(of, c.api.Node); is {
+			nodes = append(nodes, object{"node": n.ID, "answers": n.Answers, "lost_members": n.Lost})
 			reasons = append(reasons, "node "+n.ID+": "+f.Problem)
 		}
 	}
