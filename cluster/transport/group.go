@@ -250,9 +250,9 @@ func (g *group) connection(to raft.ServerID, park bool) (*peerConn, error) {
 	if !park {
 		return g.peers.connection(id.NodeID(to))
 	}
-	p := g.peers.ensure(id.NodeID(to))
-	if p == nil {
-		return nil, ErrClosed
+	p, err := g.peers.ensure(id.NodeID(to), false)
+	if err != nil {
+		return nil, err
 	}
 	return p.await(g.done)
 }

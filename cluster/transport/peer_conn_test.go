@@ -354,12 +354,16 @@ func TestNothingLeft(t *testing.T) {
 	noneLeft(t)
 }
 
-// A peer that is removed is tried no more, and what it has counted stays.
+// A peer that is removed is tried no more, calls to it fail at once, and what it has counted stays.
 func TestRemovedPeerCounts(t *testing.T) {
 	a := start(t, testConfig("n1", 1))
 	a.SetPeer("n2", "127.0.0.1:1") // nobody listens
 	until(t, "an attempt has failed", func() bool { return a.Stats().Peers[0].Failures > 0 })
 	a.RemovePeer("n2")
+	err := a.Raft(1024).AppendEntries("n2", "n2", &raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{})
+	if !errors.Is(err, ErrUnknownPeer) {
+		t.Errorf("a call: %v", err)
+	}
 	s := a.Stats()
 	if len(s.Peers) > 0 || s.Former.Failures == 0 || s.Former.Reconnects > 0 {
 		t.Errorf("%+v", s)

@@ -71,24 +71,31 @@ func (s *peers) SetPeer(n id.NodeID, addresses ...string) {
 	if n == s.l.config.Node {
 		return
 	}
-	if p := s.ensure(n); p != nil {
+	if p, err := s.ensure(n, true); err == nil {
 		p.setAddresses(addresses)
 	}
 }
 
-// ensure returns the peer; one without an address waits for SetPeer. It returns nil
-// after Close.
-func (s *peers) ensure(n id.NodeID) *peer {
+// ensure returns the peer; one without an address waits for SetPeer. It fails with ErrClosed after Close, and with
+// ErrUnknownPeer for a peer that was removed, unless it is set again.
+func (s *peers) ensure(n id.NodeID, set bool) (*peer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.of[n]; p != nil || s.closed {
-		return p
+	if p := s.of[n]; p != nil {
+		return p, nil
 	}
-	p := newPeer(s.l, s.pulseOf, s.between, n, s.gone[n])
+	gone := s.gone[n]
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case gone != nil && !set:
+		return nil, fmt.Errorf("%w: node %q was removed", ErrUnknownPeer, n)
+	}
+	p := newPeer(s.l, s.pulseOf, s.between, n, gone)
 	delete(s.gone, n)
 	s.of[n] = p
 	s.l.running.Go(p.run)
-	return p
+	return p, nil
 }
 
 // lookup returns nil for a node that is no peer.
