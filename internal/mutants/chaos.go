@@ -14,14 +14,14 @@ import (
 	harness "github.com/quorate/quorate/chaos/run"
 )
 
-// chaosLimit bounds a run of real processes, the build of the mutant not counted.
+// chaosLimit bounds the runs of real processes of one mutant.
 const chaosLimit = 3 * time.Minute
 
 // timed is the rule of guarantees that a busy machine breaks too: they count for mutants that name it.
 const timed = "G11"
 
-// chaos runs real processes of the mutant with the workloads and faults of a plan, after the same
-// run without the mutant was valid.
+// chaos runs real processes of the mutant with the workloads and faults of its plans, one after another until one finds
+// it, each after the same run without the mutant was valid.
 func (d *detector) chaos(ctx context.Context, m *mutant, overlay string) (by string, err error) {
 	if d.harness == "" {
 		d.harness = filepath.Join(d.dir, "quoratectl")
@@ -29,22 +29,34 @@ func (d *detector) chaos(ctx context.Context, m *mutant, overlay string) (by str
 			return "", err
 		}
 	}
-	plan := m.how[chaos].args[0]
+	left := chaosLimit
+	for _, plan := range m.how[chaos].args {
+		if err := d.valid(ctx, m, plan); err != nil {
+			return "", fmt.Errorf("the plan %s: %w", plan, err)
+		}
+		begin := time.Now()
+		if by, err = d.chaosRun(ctx, m, overlay, plan, left); by != "" || err != nil {
+			break
+		}
+		left -= time.Since(begin)
+	}
+	return by, err
+}
+
+// valid returns why a plan cannot be used: it finds something without a mutant.
+func (d *detector) valid(ctx context.Context, m *mutant, plan string) error {
 	if _, known := d.baselines[plan]; !known {
-		by, err := d.chaosRun(ctx, m, "", plan)
+		by, err := d.chaosRun(ctx, m, "", plan, chaosLimit)
 		if err == nil && by != "" {
 			err = fmt.Errorf("it finds %s without a mutant", by)
 		}
 		d.baselines[plan] = err
 	}
-	if err := d.baselines[plan]; err != nil {
-		return "", fmt.Errorf("the plan %s: %w", plan, err)
-	}
-	return d.chaosRun(ctx, m, overlay, plan)
+	return d.baselines[plan]
 }
 
-// chaosRun builds the nodes and runs them.
-func (d *detector) chaosRun(ctx context.Context, m *mutant, overlay, plan string) (by string, err error) {
+// chaosRun builds the nodes and runs them, for no longer than limit.
+func (d *detector) chaosRun(ctx context.Context, m *mutant, overlay, plan string, limit time.Duration) (by string, err error) {
 	dir, err := os.MkdirTemp(d.dir, "run-")
 	if err != nil {
 		return "", err
@@ -61,7 +73,7 @@ func (d *detector) chaosRun(ctx context.Context, m *mutant, overlay, plan string
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, chaosLimit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, failed := d.run(ctx, d.harness, "chaos", "run", "--stop", "--replay", dir, "--binary", binary, "--out", filepath.Join(dir, "nodes"))
 	events, err := history.ReadFile(filepath.Join(dir, "nodes", harness.HistoryFile))
