@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/administration"
@@ -14,6 +15,8 @@ import (
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
@@ -125,7 +128,28 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if reply.Created {
 		return out, nil
 	}
-	return b.declared(ctx, c, out, about)
+	return b.found(ctx, d, out, about)
+}
+
+// found describes the queue that a declare has found. If that one ends at this moment, because it expired before the
+// declare could defer that (QX-2), a new one is declared.
+func (b *Broker) found(ctx context.Context, d DeclareQueue, out Declared, about failure.Error) (Declared, error) {
+	uid := id.QueueUID(out.UID)
+	var there bool
+	out, err := b.declared(ctx, b.cluster, out, about)
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.Is(err, traffic.ErrDrainDeleting):
+		about.Class, about.Reason = failure.ResourceLocked, failure.DeletingReason
+		err, there = &about, b.awaitDrainDeleted(ctx, b.cluster, uid)
+	default:
+		_, there = b.view().QueueByUID(uid)
+	}
+	if there {
+		return Declared{}, err
+	}
+	return b.DeclareQueue(ctx, d)
 }
 
 // enter enters a queue into the catalog, or compares the declare with the queue that the view has. made: the broker

@@ -67,7 +67,8 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Configure); err != nil {
 		return Deleted{}, err
 	}
-	rec, err := serving.LookUp(c.View(), vhost, name)
+	v := c.View()
+	rec, err := serving.LookUp(v, vhost, name)
 	if rec == nil {
 		if e, ok := err.(*failure.Error); ok && e.Kind == "vhost" { //nolint:errorlint // lookUp wraps nothing
 			return Deleted{}, err
@@ -79,20 +80,20 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	}
 	var gone Deleted
 	defer func() { audit.NotesOf(ctx).Lost(gone.Ready + gone.Unsettled + gone.Delayed + gone.Backlog) }()
-	s, err := c.Leaders().Status(ctx, rec.UID)
-	switch {
-	case err == nil:
-		o := &s.Overview
-		gone = Deleted{Ready: o.Ready, Unsettled: o.Unsettled, Delayed: o.Delayed, Backlog: o.Backlog}
-		if err := deletable(o, how, about); err != nil {
-			return Deleted{}, err
+	drains := !how.Discard && (rec.DrainDeleting > 0 || b.policies.DrainsBeforeDelete(v, rec))
+	seals := !drains && how.IfEmpty && v.Version() >= catalog.VersionSealed
+	if gone, err = b.condemn(ctx, rec.UID, how, seals, about); err != nil {
+		if _, there := c.View().QueueByUID(rec.UID); !there { // it expired meanwhile, or somebody else has deleted it
+			err = nil
 		}
-	case how.IfUnused || how.IfEmpty:
-		// Without a leader the conditions cannot be checked. Without conditions the queue is deleted even so.
-		return Deleted{}, failure.Translate(err, about)
+		return Deleted{}, err
 	}
-	if how.Discard || rec.DrainDeleting == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
-		_, err = b.commands.Commit(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
+	if !drains {
+		cmd := &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID}
+		reply, err := b.commands.Commit(ctx, cmd)
+		if err == nil && seals && !reply.Deleted && !reply.Repeated { // the queue's leader was first, but it goes because of this call
+			audit.NotesOf(ctx).Committed(v, cmd, catalog.Reply{Deleted: true})
+		}
 		return gone, failure.Translate(err, about)
 	}
 	if _, err = b.commands.Commit(ctx, &catalog.DrainDeleteQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
@@ -100,6 +101,50 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	}
 	gone.DrainDeleting = b.awaitDrainDeleted(ctx, c, rec.UID)
 	return gone, nil
+}
+
+// sealTries is how often condemn asks again for a queue that is empty when it asks, and is not when it is to be sealed.
+const sealTries = 3
+
+// condemn checks the conditions of a deletion, and returns what the queue holds. With seals, a queue that must be empty
+// takes nothing from then on, so that nothing can be in it when it is deleted.
+func (b *Broker) condemn(ctx context.Context, uid id.QueueUID, how Deletion, seals bool, about failure.Error) (Deleted, error) {
+	var gone Deleted
+	for range sealTries {
+		s, err := b.cluster.Leaders().Status(ctx, uid)
+		switch {
+		case err == nil:
+		case how.IfUnused || how.IfEmpty:
+			// Without a leader the conditions cannot be checked. Without conditions the queue is deleted even so.
+			return gone, failure.Translate(err, about)
+		default:
+			return gone, nil
+		}
+		o := &s.Overview
+		gone = Deleted{Ready: o.Ready, Unsettled: o.Unsettled, Delayed: o.Delayed, Backlog: o.Backlog}
+		if err := deletable(o, how, about); err != nil || !seals {
+			return gone, err
+		}
+		if sealed, err := b.seal(ctx, uid, how.IfUnused); err != nil || sealed {
+			return gone, failure.Translate(err, about)
+		}
+	}
+	about.Class, about.State, about.Arg, about.Value = failure.PreconditionFailed, true, "if_empty", "true"
+	about.Problem, about.Reason = failure.ProblemNotEmpty, "messages or consumers come and go; stop them, or delete it without conditions"
+	return gone, &about
+}
+
+// seal has an empty queue take nothing more, and reports whether it was empty. A sealed queue is of no use any more until
+// the catalog has deleted it, so that is done only while the catalog can be reached.
+func (b *Broker) seal(ctx context.Context, uid id.QueueUID, ifUnused bool) (bool, error) {
+	if err := b.group.Confirm(ctx); err != nil {
+		return false, serving.ErrStale(err)
+	}
+	q, err := b.cluster.Gateway().Queue(uid)
+	if err != nil {
+		return false, err
+	}
+	return q.Seal(ctx, &quorumq.Seal{IfUnused: ifUnused})
 }
 
 // awaitDrainDeleted waits at most drainDeleteWait for the end of a queue, and reports whether the queue is still there.

@@ -168,7 +168,7 @@ func (l *QueueList) Policy(i int) string {
 // state is the state of a queue with these figures; nil: there are none.
 func (l *QueueList) state(rec *catalog.QueueRecord, f *cluster.QueueFigures) string {
 	switch {
-	case f != nil && rec.DrainDeleting > 0:
+	case f != nil && (rec.DrainDeleting > 0 || f.Overview.DrainDeleting):
 		return StateDeleting
 	case f != nil:
 		return StateRunning

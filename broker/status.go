@@ -22,7 +22,7 @@ import (
 
 // The states of a queue (ST-1).
 const (
-	StateDeleting = "deleting" // its messages are dead-lettered before it is deleted
+	StateDeleting = "deleting" // its messages are dead-lettered before it is deleted, or it is sealed
 	StateRunning  = "running"  // it has a leader
 	StateMinority = "minority" // fewer than a majority of its members run
 	StateDown     = "down"     // none of its members runs
@@ -159,7 +159,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		return
 	}
 	q.State, q.Leader = StateRunning, string(s.Leader)
-	if rec.DrainDeleting > 0 {
+	if rec.DrainDeleting > 0 || s.Overview.DrainDeleting {
 		q.State = StateDeleting
 	}
 	q.Online = id.Names(s.Online)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -25,6 +27,17 @@ func TestAges(t *testing.T) {
 		if s.OldestMessageAgeMs != c.want || s.OldestBacklogAgeMs != c.want {
 			t.Errorf("at %d, newest command %d, since %d: %d and %d, want %d", now.UnixMilli(), c.newest, c.since,
 				s.OldestMessageAgeMs, s.OldestBacklogAgeMs, c.want)
+		}
+	}
+}
+
+// ST-1: a queue that is sealed, of which its record shows nothing, is being deleted.
+func TestStateOfSealedQueue(t *testing.T) {
+	t.Parallel()
+	for sealed, want := range map[bool]string{true: StateDeleting, false: StateRunning} {
+		f := &cluster.QueueFigures{Overview: quorumq.Overview{DrainDeleting: sealed}}
+		if got := new(QueueList).state(&catalog.QueueRecord{}, f); got != want {
+			t.Errorf("sealed %v: the state is %q, want %q", sealed, got, want)
 		}
 	}
 }

@@ -27,8 +27,8 @@ const (
 	VersionDeclarers Version = 5
 	// VersionBackups introduced messages with a past, which a restore stores in queues.
 	VersionBackups Version = 6
-	// VersionSealed introduced queues that refuse what comes once they are emptied for their deletion
-	// Renumber for queues and SkipQueueUIDs for a catalog that are recovered, and
+	// VersionSealed introduced queues that refuse what comes once they are empty and their deletion is
+	// decided, Renumber for queues and SkipQueueUIDs for a catalog that are recovered, and
 	// ForgetSources.
 	VersionSealed Version = 7
 

@@ -45,6 +45,15 @@ func (q *Queue) applyLead() {
 	q.subs.announceLeader()
 }
 
+// applyRenew counts a use, unless it comes too late: the queue is deleted in any case (QX-2).
+func (q *Queue) applyRenew() {
+	if q.sealed() {
+		q.reply.Code = CodeDrainDeleting
+		return
+	}
+	q.idle.used = q.now
+}
+
 // applyRetryDelayed makes delayed messages ready before their time, those that are due first
 // (DR-6).
 func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
@@ -69,4 +78,18 @@ func (q *Queue) applyDrainDelete() {
 	}
 	q.closeSessions(false, q.subs.sessionsOf(func(*node) bool { return true }), Unsent{})
 	q.drainDeleting = true
+}
+
+// applySeal has an empty queue refuse what still comes, if its deletion is decided (Q-15, QX-3). A queue that still follows
+// older rules, because nobody has led it since the upgrade, follows from then on those that know of that: every member
+// that reads the command knows them.
+func (q *Queue) applySeal(c *Seal) {
+	if !q.sealed() {
+		if q.len() > 0 || c.IfUnused && q.subs.subscribed() || c.IfExpired && !q.Unused() {
+			return
+		}
+		q.config.Rules = max(q.config.Rules, RulesSeventh)
+		q.applyDrainDelete()
+	}
+	q.reply.Count = 1
 }

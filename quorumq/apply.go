@@ -87,6 +87,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyExtend(c)
 	case *DrainDelete:
 		q.applyDrainDelete()
+	case *Seal:
+		q.applySeal(c)
 	case *Renumber:
 		q.backlog.renumber(q.now)
 	case *ForgetSources:
@@ -94,7 +96,7 @@ func (q *Queue) dispatch(m Meta, c Command) {
 			delete(q.transfers, uid)
 		}
 	case *Renew:
-		q.idle.used = q.now
+		q.applyRenew()
 	case *RetryDelayed:
 		q.applyRetryDelayed(c)
 	default:

@@ -35,6 +35,7 @@ const (
 	kindDrainDelete
 	kindRenumber
 	kindForgetSources
+	kindSeal
 )
 
 // NewMessage has the properties of a message to be enqueued that the machine needs. Meta and the
@@ -261,7 +262,16 @@ type Renumber struct{}
 // more, and their UIDs are never used again. Unknown ones are ignored. Only with RulesSeventh.
 type ForgetSources struct{ Sources []id.QueueUID }
 
-// Renew counts as a use of the queue, like a declare of it (QX-2).
+// Seal decides the deletion of the queue if it is empty and the conditions hold. From then on it takes nothing, as an
+// emptied queue under a DrainDelete, and asks for its deletion; sessions end. Reply.Count is 1 if the queue is sealed, now
+// or before, else 0: then the command has changed nothing. Only once the machine version of RulesSeventh is finalised; a
+// queue that follows older rules follows these from then on.
+type Seal struct {
+	IfUnused  bool // only if the queue has no consumer
+	IfExpired bool // only if the queue has expired, or has lost its last consumer (QX-1, Q-5)
+}
+
+// Renew counts as a use of the queue, like a declare of it (QX-2). CodeDrainDeleting: its deletion is decided.
 type Renew struct{}
 
 func (*Enqueue) kind() kind       { return kindEnqueue }
@@ -289,6 +299,7 @@ func (*Transact) kind() kind      { return kindTransact }
 func (*DrainDelete) kind() kind   { return kindDrainDelete }
 func (*Renumber) kind() kind      { return kindRenumber }
 func (*ForgetSources) kind() kind { return kindForgetSources }
+func (*Seal) kind() kind          { return kindSeal }
 
 // Delay is when a message becomes ready: at a time, else after some milliseconds, else by the
 // queue's configuration. A time that has passed is ignored (DR-4).

@@ -35,6 +35,7 @@ type Decoder struct {
 	drainDelete   DrainDelete
 	renumber      Renumber
 	forgetSources ForgetSources
+	seal          Seal
 
 	messages    []NewMessage
 	producers   []ProducerID
@@ -158,6 +159,9 @@ func (d *Decoder) fields(k kind, version byte) Command {
 			d.forgetSources.Sources = append(d.forgetSources.Sources, id.QueueUID(r.u()))
 		}
 		return &d.forgetSources
+	case kindSeal:
+		d.seal = Seal{IfUnused: r.bool(), IfExpired: r.bool()}
+		return &d.seal
 	default:
 		r.fail(fmt.Errorf("%w: quorumq: kind %d is unknown", ErrNewer, k))
 		return nil

@@ -18,7 +18,7 @@ func versionOf(c Command) byte {
 		if hasPast(c.Messages) {
 			return versionPast
 		}
-	case *Renumber, *ForgetSources:
+	case *Renumber, *ForgetSources, *Seal:
 		return byte(RulesSeventh)
 	}
 	return commandVersion
@@ -117,6 +117,8 @@ func AppendCommand(b []byte, c Command) []byte {
 			b = putU(b, uint64(uid))
 		}
 		return b
+	case *Seal:
+		return putBool(putBool(b, c.IfUnused), c.IfExpired)
 	default: // Expire, Purge, Renew, DrainDelete, Renumber
 		return b
 	}

@@ -113,6 +113,21 @@ func (q *model) sealed() bool {
 	return q.drainDeleted && q.c.Rules >= RulesSeventh && len(q.live()) == 0
 }
 
+// seal is what an empty queue does once its deletion is decided.
+func (q *model) seal(c *Seal) {
+	if !q.sealed() {
+		at, used := q.unused(), slices.ContainsFunc(q.consumers, q.subscribes)
+		if len(q.live()) > 0 || c.IfUnused && used || c.IfExpired && (at == 0 || at > q.now) {
+			return
+		}
+		if !q.drainDeleted {
+			q.closeSessions(false, func(SessionKey) bool { return true })
+		}
+		q.c.Rules, q.drainDeleted = RulesSeventh, true
+	}
+	q.reply.Count = 1
+}
+
 // move takes the messages at the places of the command.
 func (q *model) move(c *Move) {
 	to := c.To

@@ -263,6 +263,8 @@ func (q *model) command(m Meta, c Command) {
 			q.closeSessions(false, func(SessionKey) bool { return true })
 			q.drainDeleted = true
 		}
+	case *Seal:
+		q.seal(c)
 	case *ForgetSources:
 		for _, uid := range c.Sources {
 			delete(q.sources, uid)
@@ -270,6 +272,10 @@ func (q *model) command(m Meta, c Command) {
 	case *Renumber:
 		q.seq = max(q.seq+lostNumbers, Seq(q.now)*numbersPerMs-1)
 	case *Renew:
+		if q.sealed() {
+			q.reply.Code = CodeDrainDeleting
+			return
+		}
 		q.used = q.now
 	case *RetryDelayed:
 		for len(q.delayed) > 0 && (c.Limit == 0 || q.reply.Count < c.Limit) {

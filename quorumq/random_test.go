@@ -70,6 +70,20 @@ func TestDrainDeleteAgainstModel(t *testing.T) {
 	}
 }
 
+// TestSealAgainstModel does the same with queues whose deletion is decided when they happen to be empty.
+func TestSealAgainstModel(t *testing.T) {
+	seeds, n := uint64(30), 500
+	if testing.Short() {
+		seeds, n = 10, 200
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 3)), index: 1, scale: 1, sealFrom: n / 2}, n)
+		})
+	}
+}
+
 // figuresEvery is after how many commands the whole state is compared with the model, because that
 // takes most of the time.
 const figuresEvery = 8
@@ -82,6 +96,9 @@ func runRandom(t *testing.T, g *generator, n int) {
 		cmd := g.command()
 		if g.drainDeleteAt > 0 && (i == g.drainDeleteAt || i > g.drainDeleteAt && g.one(50)) {
 			cmd = &DrainDelete{}
+		}
+		if g.sealFrom > 0 && i > g.sealFrom && g.one(20) {
+			cmd = &Seal{IfUnused: g.one(2), IfExpired: g.one(2)}
 		}
 		joins := g.joins
 		meta := g.meta(cmd)
@@ -185,6 +202,7 @@ type generator struct {
 	epochs        [3]id.Epoch
 	closed        [3]uint64 // sessions below are closed, in the newest epoch mostly
 	drainDeleteAt int       // number of the command that empties the queue; 0: none
+	sealFrom      int       // number of the command from which on some seal the queue; 0: none
 	scale         int       // 1, or how many times more messages there are
 	at            Meta      // of the newest command
 	slot          uint32    // the first that is free of its entry

@@ -15,7 +15,7 @@ type Reply struct {
 	Delivery *Delivery
 	// Count is how many messages Purge removed, Move took, Configure dropped from the backlog
 	// (DL-27), Transact published, or RetryDelayed made ready; how many deadlines Extend extended;
-	// or how many ready messages are left after Get.
+	// or how many ready messages are left after Get; or 1 if the queue is sealed, after Seal.
 	Count uint64
 	// Left is how many messages are still delayed, after RetryDelayed.
 	Left uint64
@@ -60,7 +60,7 @@ const (
 	// or Discard names none that it holds: they were settled, perhaps by an earlier attempt, or
 	// have returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld
-	// CodeDrainDeleting: the queue is being emptied for its deletion; it takes no consumers (Q-18).
+	// CodeDrainDeleting: the queue is being emptied for its deletion, or that is decided; it takes no consumers (Q-18).
 	CodeDrainDeleting
 	// CodeSourceGone: the queue that a Transfer is from is deleted, so this queue may have forgotten
 	// what it has of it (DL-25). The leader answers that; the command is in no log.
@@ -166,7 +166,7 @@ type Overview struct {
 	Gets, EmptyGets                                         uint64                    `json:",omitzero"` // Gets that had a message, and those that found none
 	ConsumerTimeouts                                        uint64                    `json:",omitzero"` // deliveries whose ack deadline passed (CT-2)
 	ConsumersIdle                                           int                       `json:",omitzero"` // consumers that could take a message now
-	// DrainDeleting: the queue is being emptied for its deletion (Q-18).
+	// DrainDeleting: the queue is being emptied for its deletion (Q-18), or is sealed (Q-15).
 	DrainDeleting bool `json:"Dissolving,omitzero"`
 
 	Full          bool   `json:",omitzero"` // the queue would refuse even an empty message (LEN-7)

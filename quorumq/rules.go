@@ -12,7 +12,7 @@ const (
 	// message to a waiting consumer before limits apply (LEN-9), and let a leader report the
 	// deliveries of a lost consumer that were never sent (DEL-8).
 	RulesThird Rules = 3
-	// RulesSeventh let a queue that was emptied for its deletion refuse what still comes.
+	// RulesSeventh let a queue whose deletion is decided refuse what still comes once it is empty.
 	RulesSeventh Rules = 7
 
 	// NewestRules are the newest that this build knows.

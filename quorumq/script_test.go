@@ -204,6 +204,8 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &Renew{}
 	case "drain-delete":
 		return &DrainDelete{}
+	case "seal":
+		return &Seal{IfUnused: d.HasArg("if-unused"), IfExpired: d.HasArg("if-expired")}
 	case "forget-sources":
 		c := &ForgetSources{}
 		for _, r := range rangesArg[SeqRange, Seq](d) {

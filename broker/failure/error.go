@@ -42,8 +42,13 @@ const RetryAfter = 250 * time.Millisecond
 // spaceRetryAfter is the same while disks lack space. It is longer, because nodes check their disks every second.
 const spaceRetryAfter = 2 * time.Second
 
-// DrainDeletingReason is the Reason of errors about a queue that is being deleted.
-const DrainDeletingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
+// The Reasons of errors about a queue that is being deleted.
+const (
+	// DeletingReason is that of a queue whose deletion is decided.
+	DeletingReason = "is being deleted; declare it again when it is gone"
+	// DrainDeletingReason is that of a queue that dead-letters its messages first.
+	DrainDeletingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
+)
 
 // Error is every error that the broker returns to a listener, except those of the caller's own context. Callers decide
 // by Class.
@@ -140,8 +145,8 @@ func classify(err error, about Error) error {
 		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, err.Error()
 	case errors.Is(err, traffic.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"
-	case errors.Is(err, traffic.ErrDrainDeleting):
-		about.Class, about.Reason = NotFound, DrainDeletingReason
+	case errors.Is(err, traffic.ErrDrainDeleting):
+		about.Class, about.Reason = NotFound, DeletingReason
 	case errors.Is(err, traffic.ErrExclusive): // CO-2
 		about.Class, about.Problem = AccessRefused, ProblemExclusiveUse
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"

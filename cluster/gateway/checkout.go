@@ -41,7 +41,7 @@ func (c *Consumer) checkout(ctx context.Context, cfg ConsumerConfig, limit quoru
 	switch {
 	case err != nil:
 	case r.Code == quorumq.CodeDrainDeleting:
-		err = fmt.Errorf("queue %s: %w: its messages are dead-lettered", c.q.uid, traffic.ErrDrainDeleting)
+		err = fmt.Errorf("queue %s: %w", c.q.uid, traffic.ErrDrainDeleting)
 	case r.Code == quorumq.CodeExclusive:
 		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", c.q.uid, traffic.ErrExclusive)
 	case r.Code != quorumq.CodeOK:

@@ -71,7 +71,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 			return nil, t, 0, fmt.Errorf("queue %s: %w: consume instead", q.uid, traffic.ErrSingleActive)
 		}
 		if r.Code == quorumq.CodeDrainDeleting {
-			return nil, t, 0, fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDrainDeleting)
+			return nil, t, 0, fmt.Errorf("queue %s: %w", q.uid, traffic.ErrDrainDeleting)
 		}
 		if r.Code != quorumq.CodeOK {
 			return nil, t, 0, fmt.Errorf("queue %s: %w: the queue refused the request (code %d)", q.uid, traffic.ErrConsumerGone, r.Code)

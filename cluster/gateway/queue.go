@@ -80,9 +80,20 @@ func (q *Queue) RetryDelayed(ctx context.Context, limit uint64) (uint64, error) 
 	}
 }
 
-// Renew counts as a use of the queue, and so defers its expiry (QX-2).
+// Seal has the queue take nothing more, and its leader delete it, if it is empty and the command's conditions hold. It
+// reports whether they do. It needs catalog.VersionSealed.
+func (q *Queue) Seal(ctx context.Context, c *quorumq.Seal) (bool, error) {
+	r, _, err := q.do(ctx, c, op{})
+	return r.Count > 0, err
+}
+
+// Renew counts as a use of the queue, and so defers its expiry (QX-2). It fails with traffic.ErrDrainDeleting if the
+// deletion of the queue is decided.
 func (q *Queue) Renew(ctx context.Context) error {
-	_, _, err := q.do(ctx, &quorumq.Renew{}, op{})
+	r, _, err := q.do(ctx, &quorumq.Renew{}, op{})
+	if err == nil && r.Code == quorumq.CodeDrainDeleting {
+		err = fmt.Errorf("queue %s: %w", q.uid, traffic.ErrDrainDeleting)
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // unusedCheck bounds the questions before a queue is deleted: the next one has to wait for their place.
@@ -27,8 +28,8 @@ func (h *Host) stillLeads(ctx context.Context, q *Member) error {
 // leader, or its settings may have changed, which this node's view need not show before it is
 // confirmed. A queue that must dead-letter its messages first is emptied, and asks again when it is
 // empty. A request from before that does not count: the queue's record may say that it is
-// being emptied long before its DrainDelete command is applied. Once it is empty it refuses what still
-// comes, so nothing can be in it when the catalog deletes it.
+// being emptied long before its DrainDelete command is applied. A queue that is empty is sealed before it
+// goes: it refuses what still comes, so nothing can be in it when the catalog deletes it.
 func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	q := h.Member(uid)
 	if q == nil || q.led.Load() == nil {
@@ -41,44 +42,73 @@ func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 		return
 	}
 	log := h.cfg.Logger.With("queue", uid.String(), "name", r.Name, "vhost", r.VHost)
+	unused, sealed := q.unusedBy(v, r)
 	switch {
 	case err != nil && q.led.Load() != nil:
 		log.Warn("an unused queue is not deleted yet: whether it is still unused is not confirmed", "error", err)
 		return
-	case err != nil, !q.unusedBy(v, r):
+	case err != nil, !unused:
 		return
 	}
 	var remove catalog.Command = &catalog.DeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}
 	text := "unused queue deleted"
 	switch {
-	case r.DrainDeleting > 0:
-		text = "emptied queue deleted"
+	case sealed, r.DrainDeleting > 0:
+		text = "empty queue deleted"
 	case h.cfg.Policies.DrainsBeforeDelete(v, r):
 		remove, text = &catalog.DrainDeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
+	default:
+		unused, err = q.seal(ctx, v, r)
 	}
-	if _, err := h.cfg.Catalog.Propose(ctx, remove); err != nil {
+	if err == nil && !unused {
+		return
+	}
+	if err == nil {
+		_, err = h.cfg.Catalog.Propose(ctx, remove)
+	}
+	if err != nil {
 		log.Warn("an unused queue is not deleted yet", "error", err)
 		return
 	}
 	log.Info("an unused queue goes", "what", text)
 }
 
+// seal has an unused queue take nothing more if it is empty, and reports whether the queue is still unused. One that
+// holds messages and is unused even so loses them with its deletion, and those that still come (QX-3). So does any queue
+// while members may not know the command.
+func (q *Member) seal(ctx context.Context, v *catalog.View, r *catalog.QueueRecord) (bool, error) {
+	if v.Version() < catalog.VersionSealed {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, unusedCheck)
+	defer cancel()
+	reply, err := q.group.Propose(ctx, raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Seal{IfExpired: true})})
+	if err != nil || reply.Count > 0 {
+		return err == nil, err
+	}
+	unused, _ := q.unusedBy(v, r)
+	return unused, nil
+}
+
 // unusedBy reports whether a queue is unused and a view agrees with its state: about the settings in
 // force, and about whether the queue is being emptied. A queue that is being emptied must follow the
-// newest rules: by older ones it would still take messages.
-func (q *Member) unusedBy(v *catalog.View, r *catalog.QueueRecord) bool {
+// newest rules: by older ones it would still take messages. One that is sealed goes in any case.
+func (q *Member) unusedBy(v *catalog.View, r *catalog.QueueRecord) (unused, sealed bool) {
 	want := q.h.queueConfig(v, r)
-	unused, drainDeleting, have := false, false, quorumq.Config{}
+	drainDeleting, have := false, quorumq.Config{}
 	q.group.Read(func() {
 		state := q.machine.queue
-		unused, drainDeleting, have = state.Unused(), state.DrainDeleting(), state.Config()
+		unused, sealed, drainDeleting, have = state.Unused(), state.Sealed(), state.DrainDeleting(), state.Config()
 	})
+	if sealed {
+		return true, true
+	}
 	if !unused || drainDeleting != (r.DrainDeleting > 0) {
-		return false
+		return false, false
 	}
 	if drainDeleting {
-		return have.Rules >= want.Rules
+		return have.Rules >= want.Rules, false
 	}
 	want.Rules = have.Rules
-	return have == want
+	return have == want, false
 }

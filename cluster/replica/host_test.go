@@ -280,18 +280,10 @@ func TestEmptiedQueueTakesNothing(t *testing.T) {
 		&quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1, Messages: []quorumq.NewMessage{{Size: 1, TTLMs: quorumq.Unlimited}}},
 		&quorumq.Transfer{Source: 1 << 40, DeadLetters: []quorumq.DeadLetter{{Seq: 1, NewMessage: quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}}}},
 	}
-	replies := make(chan quorumq.Reply, len(commands))
+	replies := make([]quorumq.Reply, len(commands))
 	late.first = sync.OnceFunc(func() {
-		for _, c := range commands {
-			done := make(chan struct{})
-			h.Submit(uid, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: [][]byte{{1}}}, func(r quorumq.Reply, err error) {
-				if err != nil {
-					t.Errorf("%T: %v", c, err)
-				}
-				replies <- r
-				close(done)
-			})
-			<-done
+		for i, c := range commands {
+			replies[i] = h.answer(uid, c)
 		}
 	})
 	h.mustPropose(&catalog.DrainDeleteQueue{VHost: "/", Name: "orders", UID: uid})
@@ -302,8 +294,8 @@ func TestEmptiedQueueTakesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	for _, c := range commands {
-		if r := <-replies; r.Code != quorumq.CodeOK || r.Stored != 0 || len(r.Refused) != 1 {
+	for i, c := range commands {
+		if r := replies[i]; r.Code != quorumq.CodeOK || r.Stored != 0 || len(r.Refused) != 1 {
 			t.Errorf("%T is answered with %+v, and the queue is deleted", c, r)
 		}
 	}

@@ -43,7 +43,8 @@ var (
 	ErrUnknownOutcome = errors.New("cluster: outcome unknown")
 	// ErrNoSuchQueue: the queue is not, or no longer, in the catalog.
 	ErrNoSuchQueue = errors.New("cluster: no such queue")
-	// ErrDrainDeleting: the queue is being deleted and dead-letters its messages first.
+	// ErrDrainDeleting: the queue is being deleted and dead-letters its messages first, or is
+	// sealed.
 	ErrDrainDeleting = errors.New("cluster: queue is being deleted")
 	// ErrRefused: the queue refused the message, by a length limit (LEN-4), or with ErrDrainDeleting
 	// because it is empty and goes.
