@@ -76,8 +76,8 @@ type RejectionCause uint8
 const (
 	// CauseMaxLen: a length limit of the queue refused the message (LEN-4).
 	CauseMaxLen RejectionCause = iota + 1
-	// CauseUnavailable: the queue had no leader in time (PUB-5), or is being deleted. It will not store the
-	// message.
+	// CauseUnavailable: the queue had no leader in time (PUB-5), or its deletion is decided. It will not
+	// store the message.
 	CauseUnavailable
 	// CauseUnknown: the outcome is unknown; the queue may have stored the message.
 	CauseUnknown

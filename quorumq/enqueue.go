@@ -42,6 +42,9 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 		n.refused = append(n.refused, seq)
 	}
 	q.reply.Refused = q.refused
+	if len(q.refused) > 0 && q.sealed() {
+		q.reply.Code = CodeDrainDeleting
+	}
 }
 
 // enqueueNew decides about a message whose number is new. It returns false if the message is a

@@ -56,6 +56,9 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 		q.reply.Refused = append(q.reply.Refused, seq)
 		n.refused = append(n.refused, seq)
 	}
+	if len(q.reply.Refused) > 0 && q.sealed() {
+		q.reply.Code = CodeDrainDeleting
+	}
 }
 
 // unitOf finds the unit that begins with the first message, and decides whether it is refused.

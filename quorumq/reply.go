@@ -36,7 +36,8 @@ func (r *Reply) decided(any bool) {
 type ReplyCode uint8
 
 // The codes. A command with a code other than CodeOK has changed nothing, except that one with
-// CodeNotHeld may have settled deliveries that had timed out (CT-2).
+// CodeNotHeld may have settled deliveries that had timed out (CT-2), and that an Enqueue with
+// CodeDrainDeleting is decided like one with CodeOK.
 const (
 	CodeOK ReplyCode = iota
 	// CodeGap: the Enqueue starts above the next expected number; resend from Next (PUB-6).
@@ -61,6 +62,7 @@ const (
 	// have returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld
 	// CodeDrainDeleting: the queue is being emptied for its deletion, or that is decided; it takes no consumers.
+	// With an Enqueue: that is why it refused messages, and not a limit.
 	CodeDrainDeleting
 	// CodeSourceGone: the queue that a Transfer is from is deleted, so this queue may have forgotten
 	// what it has of it (DL-25). The leader answers that; the command is in no log.

@@ -104,7 +104,7 @@ type restoring struct {
 
 	mu   sync.Mutex
 	done Progress
-	err  error // the first that is no refusal: nothing more is stored after it
+	err  error // the first that is no refusal by a limit: nothing more is stored after it
 }
 
 // refuse names what is wrong with the copy.
@@ -137,7 +137,7 @@ func (r *restoring) await(ctx context.Context) bool {
 	}
 }
 
-// failed returns the first error that is no refusal.
+// failed returns the first error that is no refusal by a limit.
 func (r *restoring) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *restoring) answer(err error) {
 	switch {
 	case err == nil:
 		r.done.Stored++
-	case errors.Is(err, traffic.ErrRefused):
+	case errors.Is(err, traffic.ErrRefused) && !errors.Is(err, traffic.ErrDrainDeleting): // by a limit
 		r.done.Refused++
 	case r.err == nil:
 		r.err = err

@@ -93,7 +93,7 @@ func (q *Queue) handleEnqueued(f *request, r quorumq.Reply, out *outbox) {
 			if now.IsZero() {
 				now = time.Now()
 			}
-			err = q.refusal(token, now)
+			err = q.refusal(token, now, r.Code == quorumq.CodeDrainDeleting)
 		} else {
 			if confirmed == 0 {
 				oldest = token.deadline
@@ -124,13 +124,14 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 }
 
 // refusal returns the error of a message that was not accepted: it was refused by a limit or by a
-// queue that goes, or given up (PUB-5).
-func (q *Queue) refusal(token publishToken, now time.Time) error {
+// queue that goes, or given up (PUB-5). goes is what the queue says of itself, and not what
+// this node's view shows: the cause is the same on all nodes.
+func (q *Queue) refusal(token publishToken, now time.Time, goes bool) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)
 	}
-	if q.leaves != nil {
-		return fmt.Errorf("%w: %w", traffic.ErrRefused, q.leaves)
+	if goes {
+		return fmt.Errorf("queue %s: %w: %w", q.uid, traffic.ErrRefused, traffic.ErrDrainDeleting)
 	}
 	return fmt.Errorf("queue %s: %w", q.uid, traffic.ErrRefused)
 }
@@ -183,7 +184,7 @@ func (q *Queue) expireLocked(out *outbox) {
 	now := time.Now()
 	q.publisher.Void(
 		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
-		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), out) })
+		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now, false), out) })
 	q.ops.expire(now, q.uid, out)
 	for _, cmd := range q.gets.expire(now) {
 		q.ops.add([]*op{unheard(cmd)})

@@ -139,7 +139,7 @@ func TestSealedQueueGoesAfterRestart(t *testing.T) {
 			h.led(uid)
 			one := []quorumq.NewMessage{{Size: 1, TTLMs: quorumq.Unlimited}}
 			enqueue := &quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1, Messages: one}
-			if r := h.answer(uid, enqueue); r.Stored != 0 || len(r.Refused) != 1 {
+			if r := h.answer(uid, enqueue); r.Code != quorumq.CodeDrainDeleting || len(r.Refused) != 1 {
 				t.Errorf("a publish is answered with %+v", r)
 			}
 			h.catchUp()

@@ -143,7 +143,7 @@ func (p *Publisher[T]) unit(s, end quorumq.Seq) (count, bytes int, whole bool) {
 // that the reply decides, ascending. A reply may come late, twice, or after a Rewind.
 func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done func(token T, accepted bool)) {
 	switch r.Code {
-	case quorumq.CodeOK:
+	case quorumq.CodeOK, quorumq.CodeDrainDeleting:
 		p.decide(first, first+quorumq.Seq(n), r.Refused, done)
 	case quorumq.CodeGap:
 		// A batch was lost on its way. If this one has not been sent again yet, an earlier gap has rewound the
@@ -152,7 +152,7 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 			p.Rewind()
 		}
 	case quorumq.CodeFenced, quorumq.CodeMalformed, quorumq.CodeUnknownConsumer, quorumq.CodeExclusive, quorumq.CodeSingleActive,
-		quorumq.CodeTooMany, quorumq.CodeNotHeld, quorumq.CodeDrainDeleting, quorumq.CodeSourceGone:
+		quorumq.CodeTooMany, quorumq.CodeNotHeld, quorumq.CodeSourceGone:
 		p.failed = r.Code
 	}
 }
