@@ -29,6 +29,7 @@ func TestRecoveredQueueSendsDeadLetters(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) { c.Reconcile.Delay = 50 * time.Millisecond })
 	n.start("a", "b", "c")
+	n.finalised("a", "b", "c")
 	safe := []message.Field{
 		text("x-dead-letter-exchange", ""), text("x-dead-letter-routing-key", "grave"),
 		text("x-dead-letter-strategy", "at-least-once"), text("x-overflow", "reject-publish"),
@@ -49,6 +50,20 @@ func TestRecoveredQueueSendsDeadLetters(t *testing.T) {
 		}
 	}
 	n.nodes["a"].buried(t, grave, 2*before)
+	poll(t, "the node that is left has all of that, which a majority had without it", func() error {
+		target, source := n.nodes["a"].host.Member(grave), n.nodes["a"].host.Member(here)
+		if target == nil || source == nil {
+			return errWaiting
+		}
+		var ready uint64
+		var settled quorumq.Seq
+		target.Read(func(state *quorumq.Queue) { ready = state.Overview().Ready })
+		source.Read(func(state *quorumq.Queue) { settled = state.BacklogSettled() })
+		if ready != 2*before || settled != before {
+			return fmt.Errorf("%d dead letters have arrived, number %d is settled", ready, settled)
+		}
+		return nil
+	})
 	n.stop("a", "b", "c")
 	n.remove("b", "c")
 	n.recoverWithout("a", "b", "c")
