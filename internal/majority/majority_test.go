@@ -43,8 +43,13 @@ func TestOfNode(t *testing.T) {
 		goes string
 		want string // what the problem begins with; "": there is none
 	}{
-		{fine, "", ""}, {lost, "", "7 of its members"}, {lost, "a", "7 of its members"}, {lost, "b", ""},
-		{silent, "", "it does not answer"}, {silent, "b", ""}, {away, "a", ""},
+		{fine, "", ""},
+		{lost, "", "7 of its members"},
+		{lost, "a", "7 of its members"},
+		{lost, "b", ""},
+		{silent, "", "it does not answer"},
+		{silent, "b", ""},
+		{away, "a", ""},
 	} {
 		f, is := OfNode(x.node, x.goes)
 		if is != (x.want != "") || is && (!strings.HasPrefix(f.Problem, x.want) || f.Remedy == "") {
