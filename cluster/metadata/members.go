@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -211,12 +212,16 @@ func (g *Group) spares(at raftfsm.Configuration, n id.NodeID) bool {
 // caughtUp asks the member itself: the leader knows only what it has sent.
 func (g *Group) caughtUp(n id.NodeID) bool {
 	s, err := g.Ask(n)
-	if err != nil {
-		return false
-	}
+	return err == nil && hasLog(s, g.raft.Stats().CommitIndex)
+}
+
+// hasLog reports whether a node's member of the catalog group has the log up to maxCatalogLag entries before an index. One
+// that has nothing has not begun to take part, or has just begun: however short the log is, it has to answer
+// first. With a vote, and without a part, it would keep a group of two from committing anything, and could never begin.
+func hasLog(s *nodev1.NodeStatusResponse, commit uint64) bool {
 	for _, m := range s.GetGroups() {
 		if id.GroupID(m.GetGroup()) == id.CatalogGroup {
-			return m.GetFailed() == "" && m.GetAppliedIndex()+maxCatalogLag >= g.raft.Stats().CommitIndex
+			return m.GetFailed() == "" && m.GetAppliedIndex() > 0 && m.GetAppliedIndex()+maxCatalogLag >= commit
 		}
 	}
 	return false
