@@ -181,14 +181,20 @@ const wholeTimeout = 60 * time.Second
 func whole(ctx context.Context, s *Scene) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
-	s.Changes.Lock() // what began before the fault may take a member out at any moment
-	s.Changes.Unlock()
+	s.awaitChange()
 	for {
 		err := isWhole(ctx, s)
 		if err == nil || wait.For(ctx, 5*pollEvery) != nil {
 			return err
 		}
 	}
+}
+
+// awaitChange returns when the change of members is over that a workload has begun before the fault: it may take one out at
+// any moment.
+func (s *Scene) awaitChange() {
+	s.Changes.Lock()
+	defer s.Changes.Unlock()
 }
 
 func isWhole(ctx context.Context, s *Scene) error {
