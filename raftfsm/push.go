@@ -117,9 +117,9 @@ func (g *Group[R, E]) pushRound() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.again:
+	case p.again && (p.atOnce || wait == 0 || wait > g.c.PushAfter):
 		g.pushNext()
-	case wait > 0:
+	case wait > 0: // a follower is asked again soon, whatever else has happened
 		g.pushIn(wait)
 	default:
 		p.armed, p.timer = false, nil
