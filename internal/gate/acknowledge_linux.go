@@ -10,17 +10,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, which package syscall lacks.
 const tcpUserTimeout = 18
 
-// AcknowledgeWithin has the kernel end the connection when sent data stays unacknowledged for a
+// AcknowledgeWithin has the kernel end a connection when sent data stays unacknowledged for a
 // time, in whole milliseconds. Without it, a node finds a vanished client only when the kernel
 // gives up retransmission, after about a quarter of an hour.
-func (c *Conn) AcknowledgeWithin(d time.Duration) error {
-	if c == nil {
-		return nil
-	}
-	return AcknowledgeWithin(c.TCPConn, d)
-}
-
-// AcknowledgeWithin is Conn.AcknowledgeWithin for a connection that came through no gate.
 func AcknowledgeWithin(c *net.TCPConn, d time.Duration) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

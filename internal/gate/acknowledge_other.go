@@ -8,7 +8,4 @@ import (
 )
 
 // AcknowledgeWithin does nothing: this system has no such bound for a connection.
-func (*Conn) AcknowledgeWithin(time.Duration) error { return nil }
-
-// AcknowledgeWithin does nothing: this system has no such bound for a connection.
 func AcknowledgeWithin(*net.TCPConn, time.Duration) error { return nil }

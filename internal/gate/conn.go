@@ -45,6 +45,14 @@ func From(c net.Conn) *Conn {
 	}
 }
 
+// AcknowledgeWithin is the function of that name for the gate's connection; it does nothing where there is none.
+func (c *Conn) AcknowledgeWithin(d time.Duration) error {
+	if c == nil {
+		return nil
+	}
+	return AcknowledgeWithin(c.TCPConn, d)
+}
+
 // Known reports whether the connection has logged in.
 func (c *Conn) Known() bool { return c == nil || c.known.Load() }
 
