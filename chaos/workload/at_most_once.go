@@ -36,21 +36,11 @@ func (x *atMostOnce) Prepare(ctx context.Context) error {
 		return err
 	}
 	spec := history.Queue{DeliveryLimit: -1, DeadTo: dead, AtMostOnce: true}
-	if err := x.declare(ctx, work, atMostOnceTo(dead, client.Table{"x-delivery-limit": -1}), spec); err != nil {
+	if err := x.declare(ctx, work, deadLettersBy("at-most-once", dead, client.Table{"x-delivery-limit": -1}), spec); err != nil {
 		return err
 	}
 	spec.TTL = onceTTL
-	return x.declare(ctx, brief, atMostOnceTo(dead, client.Table{"x-message-ttl": onceTTL.Milliseconds()}), spec)
-}
-
-// atMostOnceTo adds to a queue's arguments that it dead-letters at most once.
-func atMostOnceTo(dead string, arguments client.Table) client.Table {
-	for name, value := range map[string]any{
-		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead, "x-dead-letter-strategy": "at-most-once",
-	} {
-		arguments[name] = value
-	}
-	return arguments
+	return x.declare(ctx, brief, deadLettersBy("at-most-once", dead, client.Table{"x-message-ttl": onceTTL.Milliseconds()}), spec)
 }
 
 // discardHalf discards every second message.

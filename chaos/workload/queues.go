@@ -27,13 +27,13 @@ const lookEvery = 50 * time.Millisecond
 func (w *World) drained(ctx context.Context, queues ...string) {
 	for _, name := range queues {
 		for {
-			state, err := w.Client.GetQueue(ctx, client.QueueRef{VHost: w.VHost, Name: name})
-			if err == nil && state.Stats != nil && state.Stats.Messages == 0 {
+			left := w.notEmpty(ctx, []string{name})
+			if left == nil {
 				w.History.Add(history.Event{Kind: history.Drained, Queue: name})
 				break
 			}
 			if wait.For(ctx, lookEvery) != nil {
-				w.History.Add(history.Event{Kind: history.Left, Queue: name, Messages: state.Figures().Messages, Note: fmt.Sprint(err)})
+				w.History.Add(*left)
 				break
 			}
 		}
@@ -77,11 +77,13 @@ func (w *World) notEmpty(ctx context.Context, queues []string) *history.Event {
 
 // deadLetters adds to a queue's arguments that it dead-letters at least once.
 func deadLetters(to string, arguments client.Table) client.Table {
-	for name, value := range map[string]any{
-		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": to,
-		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
-	} {
-		arguments[name] = value
-	}
+	arguments["x-overflow"] = "reject-publish"
+	return deadLettersBy("at-least-once", to, arguments)
+}
+
+// deadLettersBy adds to a queue's arguments that it dead-letters by a strategy.
+func deadLettersBy(strategy, to string, arguments client.Table) client.Table {
+	arguments["x-dead-letter-exchange"], arguments["x-dead-letter-routing-key"] = "", to
+	arguments["x-dead-letter-strategy"] = strategy
 	return arguments
 }
