@@ -81,10 +81,10 @@ func (r *Recovery) decide(g Group) Group {
 	switch {
 	case len(g.Left) > len(g.Members)/2:
 		g.Action = Nothing
-	case len(g.Left) == 0:
-		g.Action = Empty
-	case len(g.Missing) > 0 || g.Newest == "":
+	case len(g.Missing) > 0:
 		g.Action, g.Newest = Unknown, ""
+	case g.Newest == "":
+		g.Action = Empty
 	case g.Newest == r.c.Node:
 		g.Action = Here
 	default:

@@ -55,13 +55,12 @@ const (
 	Here Action = "goes on with this node's log"
 	// Elsewhere: another node has the newest log that is left.
 	Elsewhere Action = "goes on with another node's log"
-	// Empty: no member is left; it begins anew, without messages.
+	// Empty: no member is left that has anything of it; it begins anew, without messages.
 	Empty Action = "begins anew, all its messages are lost"
-	// Declare: no member is left; as the catalog runs without this node, it has to be
+	// Declare: no such member is left; as the catalog runs without this node, it has to be
 	// deleted and declared again.
 	Declare Action = "is lost: delete the queue and declare it again"
-	// Unknown: a report of a node that is left is missing, or none of those that are
-	// left has anything: then the group is left alone.
+	// Unknown: a report of a node that is left is missing.
 	Unknown Action = "cannot be decided"
 )
 
@@ -215,6 +214,10 @@ func (r *Recovery) force(g *Group) error {
 	uid := id.QueueUID(g.Group)
 	if empty {
 		left = []id.NodeID{r.c.Node}
+		// A member here that is damaged counts as one that has nothing, and must not be in the way.
+		if err := errors.Join(r.storage.DropQueue(uid), r.storage.Begin(uid)); err != nil {
+			return err
+		}
 	}
 	err := r.withQueue(uid, func(m *raftfsm.Resting) error {
 		return m.Force(g.term, left, time.Now().UnixMilli(), r.renumbering())
