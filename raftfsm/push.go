@@ -31,9 +31,11 @@ const (
 	// nudgeTimeout bounds the wait for a place in raft's inbox.
 	nudgeTimeout = time.Second
 	// maxNudges is how many barriers are given so before anything else is committed. They stay in the log, which a leader with
-	// followers that store nothing would fill: after that many, one follows each nudgeRest, and one when something happens.
+	// followers that store nothing would fill: after that many, one follows a second later, each next one after twice as long,
+	// up to nudgeRest, and one when something happens.
 	maxNudges = 8
 	nudgeRest = time.Minute
+	doublings = 6 // until that is reached
 	// stepDownTimeout bounds the wait for raft to take a newer term.
 	stepDownTimeout = 5 * time.Second
 )
@@ -202,7 +204,7 @@ func beyond(owed *uint64, n uint64) bool {
 // nudge reports whether raft may be given a barrier now, and counts it.
 func (p *pusher) nudge() bool {
 	now := time.Now()
-	if p.nudges >= maxNudges && now.Sub(p.nudged) < nudgeRest {
+	if more := p.nudges - maxNudges; more >= 0 && now.Sub(p.nudged) < min(nudgeRest, time.Second<<min(more, doublings)) {
 		return false
 	}
 	p.nudges++

@@ -372,6 +372,57 @@ func TestPipelineEndsAtFailure(t *testing.T) {
 	})
 }
 
+// A lost answer ends the pipeline, in which raft would wait for it for ever: raft is told, also while it sends nothing, and
+// a sender that waits for room goes on. Answers that come, however slowly, do not end it.
+func TestPipelineEndsWithoutAnswers(t *testing.T) {
+	const timeout = 2 * time.Second
+	a, b := pair(t, func(c *Config) { c.CallTimeout, c.MaxRaftInFlight = timeout, 2 })
+	to := b.Raft(1024)
+	p, err := a.Raft(1024).AppendEntriesPipeline("n2", "n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close() //nolint:errcheck // always nil
+	send := func() error {
+		_, err := p.AppendEntries(appendArgs(10), &raft.AppendEntriesResponse{})
+		return err
+	}
+	began := time.Now()
+	for range 4 { // answered one after the other, each within the time since the one before
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+		rpc := <-to.Consumer()
+		time.Sleep(timeout * 3 / 10) // the time that passes is what is tested
+		rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil)
+		if f := <-p.Consumer(); f.Error() != nil || !f.Response().Success {
+			t.Fatalf("%v after its start: %v", time.Since(began), f.Error())
+		}
+	}
+	for range 2 {
+		if err := send(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rpc := <-to.Consumer() // never answered
+	if err := send(); !errors.Is(err, raft.ErrPipelineShutdown) {
+		t.Errorf("a sender that waited for room: %v", err)
+	}
+	if f := <-p.Consumer(); f.Error() == nil || f.Response().Success || !strings.Contains(f.Error().Error(), "did not answer group g1024") {
+		t.Errorf("%+v, %v", f.Response(), f.Error())
+	}
+	rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil) // late: nobody reads it
+	pc, err := a.peers.connection("n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pc.mu.Lock()
+	defer pc.mu.Unlock()
+	if len(pc.calls) != 0 {
+		t.Errorf("%d calls are kept", len(pc.calls))
+	}
+}
+
 // A call does not wait for a connection for ever.
 func TestParkTimeout(t *testing.T) {
 	conf := testConfig("n1", 1)

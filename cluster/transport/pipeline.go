@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // pipeline is raft's AppendEntries pipeline to one follower: raft.AppendPipeline. It is
 // bound to one connection: it ends with the connection, and at the first call that did not
 // succeed, because raft reads no result after that one. So a sender never waits for a
-// reader that has left.
+// reader that has left. It also ends when the follower has answered none of the calls in flight
+// for Config.CallTimeout: raft itself would wait for an answer that was lost for ever.
 //
 // Results must never hold up the reader of the stream. They go into a channel; what does
 // not fit is carried there by a goroutine that lives only while there is such a result,
@@ -29,8 +31,10 @@ type pipeline struct {
 
 	mu       sync.Mutex
 	room     *sync.Cond // a call ended, or the pipeline
-	inFlight int
+	inFlight []*appendFuture // oldest first
 	bytes    int
+	heard    time.Time       // when the oldest call in flight became that
+	watch    *time.Timer     // looks whether an answer is overdue; nil while nothing is in flight
 	late     []*appendFuture // results that found the channel full, in order
 	carrying bool            // carry runs
 	ended    bool            // takes no more calls
@@ -79,19 +83,21 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	c := p.config
 	size := frame.Trim(args, c.MaxAppendBytes)
 	p.mu.Lock()
-	for !p.ended && p.inFlight+len(p.late) > 0 && (p.inFlight+len(p.late) >= c.MaxRaftInFlight || p.bytes+size > c.MaxRaftBytes) {
+	for n := p.unread(); !p.ended && n > 0 && (n >= c.MaxRaftInFlight || p.bytes+size > c.MaxRaftBytes); n = p.unread() {
 		p.room.Wait()
 	}
 	if p.ended {
 		p.mu.Unlock()
 		return nil, raft.ErrPipelineShutdown
 	}
-	p.inFlight++
-	p.bytes += size
-	p.mu.Unlock()
 	f := &appendFuture{p: p, started: time.Now(), args: args, resp: resp, size: size, done: make(chan struct{})}
+	p.begin(f)
+	p.mu.Unlock()
 	request, err := p.s.register(f)
 	if err == nil {
+		p.mu.Lock()
+		f.request = request
+		p.mu.Unlock()
 		err = p.s.send(p.group, request, frame.Out{Call: &frame.AppendCall{Group: uint64(p.group), Request: request, Args: *args}})
 	}
 	if err != nil {
@@ -99,6 +105,51 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 		return nil, fmt.Errorf("transport: pipeline of group %s: %w", p.group, err)
 	}
 	return f, nil
+}
+
+// unread returns how many calls have no result that raft has read. mu is held.
+func (p *pipeline) unread() int { return len(p.inFlight) + len(p.late) }
+
+// begin notes a call that is about to be sent. mu is held.
+func (p *pipeline) begin(f *appendFuture) {
+	if len(p.inFlight) == 0 {
+		p.heard = f.started
+		if p.watch == nil {
+			p.watch = time.AfterFunc(p.config.CallTimeout, p.overdue)
+		}
+	}
+	p.inFlight = append(p.inFlight, f)
+	p.bytes += f.size
+}
+
+// overdue ends the pipeline if no call in flight was answered in time.
+func (p *pipeline) overdue() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || len(p.inFlight) == 0 {
+		p.watch = nil
+		return
+	}
+	most := p.config.CallTimeout
+	if rest := most - time.Since(p.heard); rest > 0 {
+		p.watch.Reset(rest)
+		return
+	}
+	p.s.l.log.Warn("a follower has not answered: what was sent to it is sent again",
+		"peer", p.s.node, "group", p.group.String(), "calls", len(p.inFlight), "timeout", most)
+	late := &appendFuture{
+		p: p, started: p.heard, args: &raft.AppendEntriesRequest{}, resp: &raft.AppendEntriesResponse{}, done: make(chan struct{}),
+		err: fmt.Errorf("transport: node %q did not answer group %s within %v", p.s.node, p.group, most),
+	}
+	close(late.done)
+	for _, f := range p.inFlight {
+		if p.s.forget(f.request) {
+			f.err = late.err
+			close(f.done)
+		}
+	}
+	p.stop()
+	p.deliver(late) // without success: raft reads no other
 }
 
 // Consumer implements raft.AppendPipeline.
@@ -117,7 +168,15 @@ func (p *pipeline) Close() error {
 func (p *pipeline) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stop()
+}
+
+// stop takes no more calls. mu is held.
+func (p *pipeline) stop() {
 	p.ended = true
+	if p.watch != nil {
+		p.watch.Stop()
+	}
 	p.room.Broadcast()
 }
 
@@ -125,16 +184,23 @@ func (p *pipeline) end() {
 func (p *pipeline) finish(f *appendFuture) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.inFlight--
+	if i := slices.Index(p.inFlight, f); i >= 0 {
+		p.inFlight = slices.Delete(p.inFlight, i, i+1)
+	}
+	p.heard = time.Now()
 	p.bytes -= f.size
 	p.room.Signal()
 	if p.ended {
 		return
 	}
 	if f.err != nil || !f.resp.Success || f.resp.Term > f.args.Term {
-		p.ended = true
-		p.room.Broadcast()
+		p.stop()
 	}
+	p.deliver(f)
+}
+
+// deliver puts a result where raft reads it. mu is held.
+func (p *pipeline) deliver(f *appendFuture) {
 	if !p.carrying {
 		select {
 		case p.results <- f:
@@ -172,6 +238,7 @@ type appendFuture struct {
 	args    *raft.AppendEntriesRequest
 	resp    *raft.AppendEntriesResponse
 	size    int
+	request uint64 // 0: not registered yet; p.mu guards it
 	err     error
 	done    chan struct{}
 }
