@@ -372,8 +372,8 @@ func TestPipelineEndsAtFailure(t *testing.T) {
 	})
 }
 
-// A lost answer ends the pipeline, in which raft would wait for it for ever: raft is told, also while it sends nothing, and
-// a sender that waits for room goes on. Answers that come, however slowly, do not end it.
+// A lost answer ends the pipeline, in which raft would wait for it for ever: raft gets a failure, also while it sends
+// nothing, and a sender that waits for room goes on. Answers that come, however slowly, do not end it.
 func TestPipelineEndsWithoutAnswers(t *testing.T) {
 	const timeout = 2 * time.Second
 	a, b := pair(t, func(c *Config) { c.CallTimeout, c.MaxRaftInFlight = timeout, 2 })

@@ -33,8 +33,8 @@ type pipeline struct {
 	room     *sync.Cond // a call ended, or the pipeline
 	inFlight []*appendFuture // oldest first
 	bytes    int
-	heard    time.Time       // when the oldest call in flight became that
-	watch    *time.Timer     // looks whether an answer is overdue; nil while nothing is in flight
+	heard    time.Time       // the last time at which a call was answered, a result read, or calls began
+	watch    *time.Timer     // looks whether an answer is overdue; nil while nothing is on its way
 	late     []*appendFuture // results that found the channel full, in order
 	carrying bool            // carry runs
 	ended    bool            // takes no more calls
@@ -112,7 +112,7 @@ func (p *pipeline) unread() int { return len(p.inFlight) + len(p.late) }
 
 // begin notes a call that is about to be sent. mu is held.
 func (p *pipeline) begin(f *appendFuture) {
-	if len(p.inFlight) == 0 {
+	if p.unread() == 0 {
 		p.heard = f.started
 		if p.watch == nil {
 			p.watch = time.AfterFunc(p.config.CallTimeout, p.overdue)
@@ -122,11 +122,11 @@ func (p *pipeline) begin(f *appendFuture) {
 	p.bytes += f.size
 }
 
-// overdue ends the pipeline if no call in flight was answered in time.
+// overdue ends the pipeline if no call in flight was answered, and no result read, in time.
 func (p *pipeline) overdue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended || len(p.inFlight) == 0 {
+	if p.ended || p.unread() == 0 {
 		p.watch = nil
 		return
 	}
@@ -136,7 +136,7 @@ func (p *pipeline) overdue() {
 		return
 	}
 	p.s.l.log.Warn("a follower has not answered: what was sent to it is sent again",
-		"peer", p.s.node, "group", p.group.String(), "calls", len(p.inFlight), "timeout", most)
+		"peer", p.s.node, "group", p.group.String(), "calls", len(p.inFlight), "unread", len(p.late), "timeout", most)
 	late := &appendFuture{
 		p: p, started: p.heard, args: &raft.AppendEntriesRequest{}, resp: &raft.AppendEntriesResponse{}, done: make(chan struct{}),
 		err: fmt.Errorf("transport: node %q did not answer group %s within %v", p.s.node, p.group, most),
@@ -225,7 +225,7 @@ func (p *pipeline) carry() {
 		case <-p.closed:
 		}
 		p.mu.Lock()
-		p.late = p.late[1:]
+		p.late, p.heard = p.late[1:], time.Now()
 		p.room.Signal()
 	}
 	p.carrying = false
