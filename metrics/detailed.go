@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,11 +30,15 @@ func families() map[string][]string {
 }
 
 // Detailed answers like Queues, in the form of RabbitMQ's /metrics/detailed: under its names, and the families of figures
-// that the parameters family choose; all without one. vhost may be given more than once.
+// that the parameters family choose; all without one. vhost may be given more than once, queue is as for Queues.
 func (m *Metrics) Detailed() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		c := detailedCollector{m: m, vhosts: q["vhost"]}
+		name, ok := queueName(w, q)
+		if !ok {
+			return
+		}
+		c := detailedCollector{m: m, vhosts: q["vhost"], name: name}
 		all := families()
 		wanted := q["family"]
 		if len(wanted) == 0 {
@@ -58,8 +63,9 @@ func (m *Metrics) Detailed() http.Handler {
 // detailedCollector collects what Detailed shows to one scrape.
 type detailedCollector struct {
 	m       *Metrics
-	vhosts  []string // empty: all
-	figures []string // RabbitMQ's names
+	vhosts  []string       // empty: all
+	name    *regexp.Regexp // of queues; nil: any
+	figures []string       // RabbitMQ's names
 }
 
 // Describe implements prometheus.Collector. It describes nothing, which lets Collect send any metric.
@@ -76,7 +82,7 @@ func (c detailedCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	shown, left := 0, 0
 	for q := range c.m.src.Queues() {
-		if len(c.vhosts) > 0 && !slices.Contains(c.vhosts, q.VHost) {
+		if len(c.vhosts) > 0 && !slices.Contains(c.vhosts, q.VHost) || c.name != nil && !c.name.MatchString(q.Name) {
 			continue
 		}
 		if shown++; shown > MaxQueues {

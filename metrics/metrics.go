@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"time"
@@ -206,18 +207,29 @@ func (m *Metrics) Node() http.Handler { return m.node }
 func (m *Metrics) Queues() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		c := queueCollector{m: m, vhost: q.Get("vhost"), anyVHost: !q.Has("vhost")}
-		if name := q.Get("queue"); name != "" {
-			var err error
-			if c.name, err = regexp.Compile("^(?:" + name + ")$"); err != nil {
-				http.Error(w, "queue = "+strconv.Quote(name)+": "+err.Error(), http.StatusBadRequest)
-				return
-			}
+		name, ok := queueName(w, q)
+		if !ok {
+			return
 		}
+		c := queueCollector{m: m, vhost: q.Get("vhost"), anyVHost: !q.Has("vhost"), name: name}
 		one := prometheus.NewRegistry()
 		one.MustRegister(c)
 		handler(one, m.src.Logger).ServeHTTP(w, r)
 	})
+}
+
+// queueName returns what the parameter queue chooses, a regular expression for the whole name; nil: any. A fault in it is
+// answered, and not ok.
+func queueName(w http.ResponseWriter, q url.Values) (name *regexp.Regexp, ok bool) {
+	text := q.Get("queue")
+	if text == "" {
+		return nil, true
+	}
+	name, err := regexp.Compile("^(?:" + text + ")$")
+	if err != nil {
+		http.Error(w, "queue = "+strconv.Quote(text)+": "+err.Error(), http.StatusBadRequest)
+	}
+	return name, err == nil
 }
 
 // row is one figure of a T.

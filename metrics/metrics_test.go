@@ -255,6 +255,7 @@ func TestDetailed(t *testing.T) {
 	n := &node{queues: []metrics.Queue{
 		queue(1, "/", "orders", quorumq.Overview{Ready: 2, Consumers: 5, Gets: 7}),
 		queue(2, "v", "orders", quorumq.Overview{Ready: 3}),
+		queue(3, "/", "orders.dlq", quorumq.Overview{Ready: 4}),
 	}}
 	h := metrics.New(n.sources()).Detailed()
 	lines := scrape(t, h, "family=queue_coarse_metrics&family=queue_delivery_metrics&vhost=/")
@@ -265,10 +266,18 @@ func TestDetailed(t *testing.T) {
 		}
 	}
 	wantLines(t, scrape(t, h, ""), `rabbitmq_detailed_queue_consumers{queue="orders",vhost="/"} 5`, `rabbitmq_detailed_queue_messages_ready{queue="orders",vhost="v"} 3`)
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?family=none", nil))
-	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "queue_metrics") {
-		t.Errorf("%d: %s", w.Code, w.Body)
+	for _, line := range scrape(t, h, "queue=.*%5C.dlq") {
+		if strings.Contains(line, `queue="orders"`) {
+			t.Errorf("%s is of a queue that was not asked for", line)
+		}
+	}
+	wantLines(t, scrape(t, h, "queue=.*%5C.dlq"), `rabbitmq_detailed_queue_messages_ready{queue="orders.dlq",vhost="/"} 4`)
+	for query, want := range map[string]string{"family=none": "queue_metrics", "queue=(": `queue = "("`} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil))
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d: %s", query, w.Code, w.Body)
+		}
 	}
 }
 
