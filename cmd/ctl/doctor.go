@@ -41,17 +41,21 @@ func newDoctor(s *session) *cobra.Command {
 	var metrics []string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look for all kinds of problems, and collect what helps to find their cause", Args: exactArgs(),
-		Long: "Look for all kinds of problems: everything of quoratectl check, queues that cannot dead-letter, limits that are\n" +
-			"nearly reached. With --out, write what was looked at to a .tar.gz file, for whoever is to help: nodes, queues,\n" +
-			"operations, connections, limits, policies, definitions and, of the given URLs, metrics. Password hashes, logins in\n" +
-			"URLs and the values of parameters, such as those of shovels, are left out; names of users and queues, addresses and\n" +
-			"arguments are in it, messages are not.",
+		Long: "Look for all kinds of problems: everything of quoratectl check, queues that cannot dead-letter, slow disks, limits\n" +
+			"that are nearly reached. It takes some seconds. With --out, write what was looked at to a .tar.gz file, for whoever is\n" +
+			"to help: nodes and the newest lines of their logs, queues, operations, connections, limits, policies, definitions and,\n" +
+			"of the given URLs, metrics. Password hashes, logins in URLs and the values of parameters, such as those of shovels,\n" +
+			"are left out; names of users and queues, addresses and arguments are in it, messages are not.",
 		Example: "  quoratectl doctor --out bundle.tar.gz --metrics http://node-1:15692/metrics",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var files map[string][]byte
 			err := s.check(cmd, nil, within, func(ctx context.Context, l *look) ([]checks.Problem, error) {
 				d := &diagnosis{look: l, session: s, files: map[string][]byte{}}
-				found := d.examine(ctx)
+				now := d.begin(ctx)
+				found := append(d.examine(ctx), d.figures(<-now)...)
+				if out != "" {
+					found = append(found, d.logs(cmd)...)
+				}
 				d.scrape(ctx, metrics)
 				d.keep("problems", plainAll(found))
 				files = d.files

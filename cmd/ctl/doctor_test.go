@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
@@ -52,7 +54,9 @@ func TestDoctor(t *testing.T) {
 		t.Skip("starts a node: not in short mode")
 	}
 	c := testcluster.Start(t, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	log := slog.New(c.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil))) //nolint:sloglint // DiscardHandler takes no lines at all
+	log.Warn("a shovel ended", "uri", "amqp://u:a-secret@h")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	out := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "quorate_up 1\n") }))
@@ -64,6 +68,12 @@ func TestDoctor(t *testing.T) {
 		all := blanks.ReplaceAllString(o.String()+e.String(), " ")
 		if got != want || !strings.Contains(all, contains) {
 			t.Errorf("quoratectl %s: %d, want %d and %q\n%s", strings.Join(args, " "), got, want, contains, all)
+		}
+	}
+	for ctx.Err() == nil { // a disk may be slow for a while where much else writes
+		var o, e shared
+		if run(ctx, []string{"-a", c.Addrs()[0], "doctor"}, &o, &e) == 0 || !strings.Contains(o.String(), "disks") {
+			break
 		}
 	}
 	ctl(0, "ok", "doctor")
@@ -96,6 +106,7 @@ func TestDoctor(t *testing.T) {
 	for name, want := range map[string]string{
 		"cluster.json": "node-0", "queues.json": "stuck", "definitions.json": "move", "problems.json": "max-queues", "limits.json": "max-queues",
 		"connections.json": "[", "consumers.json": "[", "operations.json": "[", "version.json": "quoratectl", "metrics-1.txt": "quorate_up 1", "metrics-2.txt": "refused",
+		"figures.json": "sync_p99_us", "log-node-0.txt": "warn  a shovel ended uri=amqp://…@h",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, files[name])
@@ -107,6 +118,35 @@ func TestDoctor(t *testing.T) {
 	for name, text := range files {
 		if strings.Contains(text, "password_hash") || strings.Contains(text, "$argon2") || strings.Contains(text, "secret") {
 			t.Errorf("%s has a secret:\n%s", name, text)
+		}
+	}
+}
+
+// Nodes whose disk is slow, or whose memory runs short, are found, and no others.
+func TestStrained(t *testing.T) {
+	value := func(v uint64) *uint64 { return &v }
+	for name, test := range map[string]struct {
+		node client.NodeFigures
+		want string // check and a part of the problem; "": none
+	}{
+		"nothing is known":  {client.NodeFigures{}, ""},
+		"quick":             {client.NodeFigures{SyncP99: value(499_999)}, ""},
+		"slow":              {client.NodeFigures{SyncP99: value(750_000)}, "disks one sync of its log in a hundred takes 750ms"},
+		"memory":            {client.NodeFigures{Memory: value(89), MemoryHigh: 100}, ""},
+		"memory near":       {client.NodeFigures{Memory: value(90), MemoryHigh: 100}, "limits 90 bytes of memory"},
+		"memory, unlimited": {client.NodeFigures{Memory: value(90)}, ""},
+	} {
+		test.node.ID = "n1"
+		found := strained([]client.NodeFigures{test.node})
+		got := ""
+		for _, p := range found {
+			got += p.Check + " " + p.Problem
+			if p.Object != "node n1" || p.Remedy == "" {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+		if test.want == "" && got != "" || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }

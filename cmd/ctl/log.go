@@ -57,13 +57,18 @@ func (s *session) printLog(cmd *cobra.Command, x client.LogLines) error {
 			}
 			continue
 		}
-		printf(cmd.OutOrStdout(), "%s %s %-5s %s", l.At.UTC().Format("2006-01-02T15:04:05.000Z"), x.Node, l.Level, cell(l.Message))
-		if l.Attributes != "" {
-			printf(cmd.OutOrStdout(), " %s", cell(l.Attributes))
-		}
-		printf(cmd.OutOrStdout(), "\n")
+		printf(cmd.OutOrStdout(), "%s\n", logText(x.Node, l))
 	}
 	return nil
+}
+
+// logText is a line of a node's log for people.
+func logText(node string, l client.LogLine) string {
+	text := fmt.Sprintf("%s %s %-5s %s", l.At.UTC().Format("2006-01-02T15:04:05.000Z"), node, l.Level, cell(l.Message))
+	if l.Attributes != "" {
+		text += " " + cell(l.Attributes)
+	}
+	return text
 }
 
 // newLogLevel makes `log level`.

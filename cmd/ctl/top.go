@@ -69,17 +69,25 @@ func newTop(s *session) *cobra.Command {
 	return cmd
 }
 
-// topOnce prints the first sample with rates, or the newest one when they take too long.
-func (s *session) topOnce(ctx context.Context, c *client.Client, r client.WatchClusterRequest, out io.Writer) error {
-	var last client.ClusterSample
+// sampled returns the first sample with rates, or the newest one when they take longer than that.
+func sampled(ctx context.Context, c *client.Client, r client.WatchClusterRequest, patience time.Duration) (last client.ClusterSample, err error) {
 	began := time.Now()
-	err := c.WatchCluster(ctx, r, func(x client.ClusterSample) error {
-		if last = x; x.RatesOver > 0 || time.Since(began) > onceWait {
+	err = c.WatchCluster(ctx, r, func(x client.ClusterSample) error {
+		if last = x; x.RatesOver > 0 || time.Since(began) > patience {
 			return errEnough
 		}
 		return nil
 	})
-	if !errors.Is(err, errEnough) {
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return last, err
+}
+
+// topOnce prints one sample, with rates if they do not take too long.
+func (s *session) topOnce(ctx context.Context, c *client.Client, r client.WatchClusterRequest, out io.Writer) error {
+	last, err := sampled(ctx, c, r, onceWait)
+	if err != nil {
 		return err
 	}
 	if s.output != outputTable {
