@@ -160,8 +160,9 @@ KUBE_LDFLAGS  = -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION
   -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION:v%=%)))
 
 .PHONY: e2e-k8s
-e2e-k8s: build kube nft ## the deployment on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
-	cd deploy/k8s/e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m -v $(TESTFLAGS) $(ARGS) ./...
+e2e-k8s: build operator kube nft ## the deployment and the operator on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
+	cd deploy/k8s/e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 90m -v $(TESTFLAGS) $(ARGS) ./...
+	cd cmd/operator && KUBEBUILDER_ASSETS=$(BIN) $(GO) test -count=1 -timeout 30m $(TESTFLAGS) $(ARGS) ./...
 
 .PHONY: kube
 kube: $(BIN)/kubelet $(BIN)/coredns ## etcd, the programs of Kubernetes and CoreDNS, for tests; minutes when they are first built

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,7 @@ type kubernetesLike struct {
 	wiped    map[string]bool   // claims that go with their pods
 	made     map[string]bool   // objects that the run made and has not deleted
 	cuts     map[string]policy // that are enforced, by name
+	waited   bool              // until all pods have been ready for long enough
 }
 
 // policy is what of a NetworkPolicy is enforced here.
@@ -88,7 +90,18 @@ func (k *kubernetesLike) answer(w *world, a asked, gone <-chan struct{}) (string
 		return "", nil
 	case starts(args, "delete networkpolicy"):
 		return "", k.enforce(w, object, nil)
+	case starts(args, "wait statefulset/quorate"):
+		k.mu.Lock()
+		k.waited = true
+		k.mu.Unlock()
+		return "", nil
 	case starts(args, "rollout restart statefulset/quorate"):
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if !k.waited {
+			return "", errors.New("a rollout of pods that are not available replaces them all at once")
+		}
+		k.waited = false
 		return "", nil
 	case starts(args, "rollout status statefulset/quorate"):
 		for _, n := range w.nodes.Cluster.Nodes {

@@ -20,7 +20,7 @@ import (
 // What the StatefulSet says.
 const (
 	user        = 65532
-	gracePeriod = 90 * time.Second
+	gracePeriod = 150 * time.Second
 	preStop     = "60s"
 )
 
@@ -78,7 +78,7 @@ func (p *pod) env() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + p.name,
 		"QUORATE_NODE_ID=" + p.name, "QUORATE_ADVERTISE__HOST=" + p.name + "." + headless,
-		"QUORATE_ADVERTISE__GOSSIP=" + p.address, "GOMEMLIMIT=1700MiB",
+		"QUORATE_ADVERTISE__GOSSIP=" + p.address,
 		"QUORATE_AUTH__LOOPBACK_USERS=", // guest comes from other pods here
 		"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
 	}

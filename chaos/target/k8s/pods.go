@@ -14,9 +14,10 @@ import (
 // Limits of what Kubernetes takes its time for: a pod that drains and ends has 150 s in the chart,
 // and another machine may have to fetch the image and the volume.
 const (
-	stopLimit    = "180s"
-	rolloutLimit = "15m"
-	startTimeout = 5 * time.Minute
+	stopLimit      = "180s"
+	availableLimit = "2m"
+	rolloutLimit   = "15m"
+	startTimeout   = 5 * time.Minute
 )
 
 // leave notes which pod goes.
@@ -86,13 +87,20 @@ func (c *Cluster) Lose(ctx context.Context, node string) error {
 	return c.Kill(ctx, node)
 }
 
-// Rollout implements target.Rollouts.
+// Rollout implements target.Rollouts. It waits until all pods have been ready for as long as the StatefulSet asks for: from
+// Kubernetes 1.37 on, a rollout takes those that have not for broken, and replaces them together.
 func (c *Cluster) Rollout(ctx context.Context) error {
-	_, err := c.kubectl(ctx, "", "rollout", "restart", "statefulset/"+c.options.StatefulSet)
-	if err == nil {
-		_, err = c.kubectl(ctx, "", "rollout", "status", "statefulset/"+c.options.StatefulSet, "--timeout="+rolloutLimit)
+	set := "statefulset/" + c.options.StatefulSet
+	for _, args := range [][]string{
+		{"wait", set, fmt.Sprintf("--for=jsonpath={.status.availableReplicas}=%d", len(c.Nodes())), "--timeout=" + availableLimit},
+		{"rollout", "restart", set},
+		{"rollout", "status", set, "--timeout=" + rolloutLimit},
+	} {
+		if _, err := c.kubectl(ctx, "", args...); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // podLabel is what Kubernetes names a StatefulSet's pods by.
