@@ -288,6 +288,10 @@ bench-deadletter: build ## dead letters at least once against their aims, some f
 bench-backup: build ## backups beside publishers against their aims, about two minutes; ARGS="-quick", -messages N
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -backup -limit 20m $(ARGS)
 
+.PHONY: bench-restart
+bench-restart: build ## memory of nodes at rest, and pauses of clients while nodes are restarted, against their aims, about two minutes; ARGS=-quick
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -restart $(ARGS)
+
 .PHONY: bench-behaviour
 bench-behaviour: ## routing, fan-out, messages that wait, and what SCALE queues cost to import, to change and asleep
 	$(GO) test -run '^$$' -bench 'Route' -benchmem ./catalog

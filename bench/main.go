@@ -38,11 +38,12 @@ func main() {
 	flag.BoolVar(&o.engine, "engine", false, "measure the replication engine against its aims instead; -only names its rows")
 	flag.BoolVar(&o.deadLetters, "deadletter", false, "measure at-least-once dead-lettering against its aims instead; -only names its parts")
 	flag.BoolVar(&o.backups, "backup", false, "measure backups beside publishers against their aims instead")
+	flag.BoolVar(&o.restarts, "restart", false, "measure the memory of nodes at rest, and how long clients wait while nodes are restarted, against their aims instead")
 	flag.StringVar(&o.ctl, "ctl", "../bin/quoratectl", "with -backup: path of quoratectl")
 	flag.IntVar(&o.messages, "messages", 1_000_000, "with -backup: number of messages in the queue")
 	flag.StringVar(&o.settings, "settings", "", "with -backup: more lines of each node's configuration")
 	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: number of messages that wait for a target")
-	flag.BoolVar(&o.quick, "quick", false, "with -engine, -deadletter or -backup: a short trial that stores nothing; with -peers: a part of the workloads")
+	flag.BoolVar(&o.quick, "quick", false, "with -engine, -deadletter, -backup or -restart: a short trial that stores nothing; with -peers: a part of the workloads")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: how often each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
 	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed, and with gRPC; -only names some of quorate,native,rabbitmq,nats")
@@ -82,6 +83,8 @@ func start(ctx context.Context, o options, only string) error {
 		return runDeadLetters(ctx, o, only)
 	case o.backups:
 		return runBackups(ctx, o)
+	case o.restarts:
+		return runRestarts(ctx, o)
 	case o.engine:
 		return runEngine(ctx, o, only)
 	case o.guard:
@@ -100,7 +103,7 @@ func start(ctx context.Context, o options, only string) error {
 type options struct {
 	engine, deadLetters, peers      bool
 	guard, write                    bool
-	backups, quick, world           bool
+	backups, quick, world, restarts bool
 	rounds, waiting, messages       int
 	ctl, settings                   string
 	rabbitmq, nats                  string
