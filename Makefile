@@ -402,8 +402,14 @@ operator-image: operator ## dist/operator-image.tar, the operator's OCI image
 RELEASE   := dist/release
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
+# The binaries of a program for Linux, with commas between: released PROGRAM.
+comma    := ,
+empty    :=
+space    := $(empty) $(empty)
+released  = $(subst $(space),$(comma),$(patsubst linux/%,$(RELEASE)/$(1)-linux-%,$(filter linux/%,$(PLATFORMS))))
+
 .PHONY: release
-release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, packages, SBOMs, checksums, provenance; ARGS=-dirty to try it out
+release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, packages, an image, SBOMs, checksums, provenance; ARGS=-dirty to try it out
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)
 	set -e; for p in $(PLATFORMS); do for b in node:quorate ctl:quoratectl; do \
@@ -412,6 +418,8 @@ release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, packages
 	  $(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version $(VERSION) -output $$out.cdx.json $$out; \
 	done; done
 	$(MAKE) --no-print-directory packages
+	$(if $(call released,quorate),$(GO) run ./deploy/image -binary $(call released,quorate) -ctl $(call released,quoratectl) \
+	  -name quorate/quorate:$(shell cat VERSION) -version $(VERSION) -out $(RELEASE)/quorate-image.tar)
 	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -commit "$$(git rev-parse HEAD)" \
 	  -flags "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'" $(ARGS)
 

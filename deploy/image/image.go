@@ -32,10 +32,11 @@ const (
 
 // Config describes the image.
 type Config struct {
-	Binary string // path of the static binary quorate
-	Ctl    string // path of the static binary quoratectl
-	// Operator is the path of the static binary quorate-operator, for its own image, which holds nothing else.
-	Operator string
+	// Binary and Ctl are the paths of the static binaries quorate and quoratectl, both for one processor after another. With
+	// several the image is one for each of them, and a machine takes its own.
+	Binary, Ctl []string
+	// Operator are the paths of the static binary quorate-operator, for its own image, which holds nothing else.
+	Operator []string
 	Name     string // repository and tag: "quorate/quorate:dev"
 	Version  string // label; empty is left out
 }
@@ -43,14 +44,18 @@ type Config struct {
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Operator != "" && (c.Binary != "" || c.Ctl != "") {
+	operator, nodes := len(c.Operator) > 0, len(c.Binary) > 0 || len(c.Ctl) > 0
+	if operator && nodes {
 		faults = append(faults, errors.New("flag -operator makes an image of its own: leave -binary and -ctl out"))
 	}
-	if c.Binary == "" && c.Operator == "" {
+	if len(c.Binary) == 0 && !operator {
 		faults = append(faults, errors.New("flag -binary is missing: name the static binary, for example bin/quorate"))
 	}
-	if c.Ctl == "" && c.Operator == "" {
+	if len(c.Ctl) == 0 && !operator {
 		faults = append(faults, errors.New("flag -ctl is missing: name the static binary, for example bin/quoratectl"))
+	}
+	if nodes && len(c.Binary) > 0 && len(c.Ctl) > 0 && len(c.Binary) != len(c.Ctl) {
+		faults = append(faults, fmt.Errorf("flag -binary names %d files, and -ctl %d: name both for each processor, in the same order", len(c.Binary), len(c.Ctl)))
 	}
 	if i := strings.LastIndex(c.Name, ":"); i <= 0 || i == len(c.Name)-1 || strings.Contains(c.Name[i:], "/") {
 		faults = append(faults, fmt.Errorf("flag -name is %q: want repository:tag, for example quorate/quorate:dev", c.Name))
@@ -77,7 +82,14 @@ type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
 	Size        int               `json:"size"`
+	Platform    *platform         `json:"platform,omitempty"` // in the index of an image for several processors
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// platform is what a manifest is for.
+type platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
 }
 
 // manifest lists the parts of the image.
@@ -128,66 +140,109 @@ type dockerManifest struct {
 	Layers   []string
 }
 
-// Write packs the image and returns the digest of its manifest.
-func Write(w io.Writer, c Config) (string, error) {
-	arch, files, err := c.files()
-	if err != nil {
-		return "", err
+// built is the image for one processor.
+type built struct {
+	arch                    string
+	manifest, config, layer []byte
+}
+
+// build makes the image of the i-th binaries.
+func (c Config) build(i int) (b built, err error) {
+	var files []file
+	if b.arch, files, err = c.files(i); err != nil {
+		return b, err
 	}
-	plain, packed, err := layer(c.Operator == "", files...)
+	plain, packed, err := layer(len(c.Operator) == 0, files...)
 	if err != nil {
-		return "", err
+		return b, err
 	}
-	config, err := json.Marshal(configOf(c, arch, digestOf(plain)))
-	if err != nil {
-		return "", err
+	b.layer = packed
+	if b.config, err = json.Marshal(configOf(c, b.arch, digestOf(plain))); err != nil {
+		return b, err
 	}
-	mani, err := json.Marshal(manifest{
+	b.manifest, err = json.Marshal(manifest{
 		SchemaVersion: 2, MediaType: typeManifest,
-		Config: describe(typeConfig, config),
-		Layers: []descriptor{describe(typeLayer, packed)},
+		Config: describe(typeConfig, b.config),
+		Layers: []descriptor{describe(typeLayer, b.layer)},
 	})
+	return b, err
+}
+
+// Write packs the image and returns the digest of its manifest, or of its index if it is for several processors.
+func Write(w io.Writer, c Config) (string, error) {
+	var images []built
+	var all index
+	for i := range max(len(c.Binary), len(c.Operator)) {
+		b, err := c.build(i)
+		if err != nil {
+			return "", err
+		}
+		for _, other := range images {
+			if other.arch == b.arch {
+				return "", fmt.Errorf("two binaries are for %s: name one for each processor", b.arch)
+			}
+		}
+		d := describe(typeManifest, b.manifest)
+		d.Platform = &platform{b.arch, "linux"}
+		images, all.Manifests = append(images, b), append(all.Manifests, d)
+	}
+	all.SchemaVersion, all.MediaType = 2, typeIndex
+	several, err := json.Marshal(all)
 	if err != nil {
 		return "", err
 	}
-	top := describe(typeManifest, mani)
+	// Readers look for the one name in the entry point; what it leads to is a manifest, or an index of some.
+	top, blobs := describe(typeIndex, several), [][]byte{several}
+	if len(images) == 1 {
+		top, blobs = describe(typeManifest, images[0].manifest), nil
+	}
+	for _, b := range images {
+		blobs = append(blobs, b.manifest, b.config, b.layer)
+	}
+	return top.Digest, c.pack(w, top, images[0], blobs)
+}
+
+// pack writes the layout. Docker's own list, which older ones read, has room for one processor: the first.
+func (c Config) pack(w io.Writer, top descriptor, first built, blobs [][]byte) error {
 	top.Annotations = map[string]string{
 		"io.containerd.image.name":          c.FullName(),
 		"org.opencontainers.image.ref.name": c.Name[strings.LastIndex(c.Name, ":")+1:],
 	}
 	idx, err := json.Marshal(index{SchemaVersion: 2, MediaType: typeIndex, Manifests: []descriptor{top}})
 	if err != nil {
-		return "", err
+		return err
 	}
 	docker, err := json.Marshal([]dockerManifest{
-		{Config: blob(config), RepoTags: []string{c.Name}, Layers: []string{blob(packed)}},
+		{Config: blob(first.config), RepoTags: []string{c.Name}, Layers: []string{blob(first.layer)}},
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	return top.Digest, pack(w, []entry{
+	entries := []entry{
 		{"oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)},
 		{"index.json", idx},
 		{"manifest.json", docker},
-		{blob(mani), mani},
-		{blob(config), config},
-		{blob(packed), packed},
-	})
+	}
+	for _, b := range blobs {
+		entries = append(entries, entry{blob(b), b})
+	}
+	return pack(w, entries)
 }
 
-// files returns the executables of the image, and the processor that they are for.
-func (c Config) files() (arch string, files []file, err error) {
-	if c.Operator != "" {
-		arch, err = architecture(c.Operator)
-		return arch, []file{{operatorName, c.Operator}}, err
+// files returns the i-th executables of the image, and the processor that they are for.
+func (c Config) files(i int) (arch string, files []file, err error) {
+	if len(c.Operator) > 0 {
+		arch, err = architecture(c.Operator[i])
+		return arch, []file{{operatorName, c.Operator[i]}}, err
 	}
-	if arch, err = architecture(c.Binary); err != nil {
+	binary, ctl := c.Binary[i], c.Ctl[i]
+	if arch, err = architecture(binary); err != nil {
 		return "", nil, err
 	}
-	if other, err := architecture(c.Ctl); err != nil || other != arch {
-		return "", nil, errors.Join(err, fmt.Errorf("%s is for %s, and %s for %q: build both for one architecture", c.Binary, arch, c.Ctl, other))
+	if other, err := architecture(ctl); err != nil || other != arch {
+		return "", nil, errors.Join(err, fmt.Errorf("%s is for %s, and %s for %q: build both for one architecture", binary, arch, ctl, other))
 	}
-	return arch, []file{{"quorate", c.Binary}, {"quoratectl", c.Ctl}}, nil
+	return arch, []file{{"quorate", binary}, {"quoratectl", ctl}}, nil
 }
 
 // operatorName is the operator's executable.
@@ -203,7 +258,7 @@ func configOf(c Config, arch, diffID string) imageConfig {
 	if c.Version != "" {
 		labels["org.opencontainers.image.version"] = c.Version
 	}
-	if c.Operator != "" {
+	if len(c.Operator) > 0 {
 		labels["org.opencontainers.image.title"] = operatorName
 		return imageConfig{
 			Created: time.Unix(0, 0).UTC(), Architecture: arch, OS: "linux",

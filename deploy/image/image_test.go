@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,7 @@ import (
 // are the binaries.
 func TestWrite(t *testing.T) {
 	binary := staticBinary(t)
-	c := Config{Binary: binary, Ctl: binary, Name: "quorate/quorate:dev", Version: "v1"}
+	c := Config{Binary: []string{binary}, Ctl: []string{binary}, Name: "quorate/quorate:dev", Version: "v1"}
 	var first, second bytes.Buffer
 	digest, err := Write(&first, c)
 	if err != nil {
@@ -73,12 +74,62 @@ func TestWrite(t *testing.T) {
 		t.Errorf("the directory of data: %+v", d)
 	}
 	root := untar(t, bytes.NewReader(plain))
-	want, err := os.ReadFile(c.Binary)
+	want, err := os.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(root) != 2 || !bytes.Equal(root["quorate"], want) || !bytes.Equal(root["quoratectl"], want) {
 		t.Errorf("the layer holds %d files, want /quorate and /quoratectl, equal to the binaries", len(root))
+	}
+}
+
+// An image for two processors has one name, which leads to an index with a whole image for each.
+func TestWriteForTwo(t *testing.T) {
+	arches := []string{"amd64", "arm64"}
+	c := Config{Name: "quorate/quorate:1.0.0"}
+	for _, arch := range arches {
+		b := binaryFor(t, arch)
+		c.Binary, c.Ctl = append(c.Binary, b), append(c.Ctl, b)
+	}
+	var out bytes.Buffer
+	digest, err := Write(&out, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := untar(t, &out)
+	var entry, all index
+	decode(t, files["index.json"], &entry)
+	if len(entry.Manifests) != 1 || entry.Manifests[0].Digest != digest || entry.Manifests[0].MediaType != typeIndex ||
+		entry.Manifests[0].Annotations["io.containerd.image.name"] != "docker.io/quorate/quorate:1.0.0" {
+		t.Fatalf("the entry point is %+v, want the index %s alone", entry, digest)
+	}
+	decode(t, get(t, files, entry.Manifests[0]), &all)
+	if len(all.Manifests) != len(arches) {
+		t.Fatalf("the index has %+v", all.Manifests)
+	}
+	for i, d := range all.Manifests {
+		var m manifest
+		decode(t, get(t, files, d), &m)
+		var conf imageConfig
+		decode(t, get(t, files, m.Config), &conf)
+		if d.Platform == nil || d.Platform.Architecture != arches[i] || d.Platform.OS != "linux" || conf.Architecture != arches[i] {
+			t.Errorf("image %d is for %+v, and its configuration for %s", i, d.Platform, conf.Architecture)
+		}
+		z, err := gzip.NewReader(bytes.NewReader(get(t, files, m.Layers[0])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(c.Binary[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if root := untar(t, z); !bytes.Equal(root["quorate"], want) {
+			t.Errorf("image %d does not hold the binary for %s", i, arches[i])
+		}
+	}
+	c.Binary, c.Ctl = append(c.Binary, c.Binary[0]), append(c.Ctl, c.Ctl[0])
+	if _, err := Write(io.Discard, c); err == nil || !strings.Contains(err.Error(), "two binaries are for amd64") {
+		t.Errorf("one processor twice: %v", err)
 	}
 }
 
@@ -95,6 +146,7 @@ func TestRefused(t *testing.T) {
 		{"no flags", nil, "-out is missing"},
 		{"no binary", []string{"-out", "x", "-ctl", "x", "-name", "a/b:c"}, "-binary is missing"},
 		{"no quoratectl", []string{"-out", "x", "-binary", "x", "-name", "a/b:c"}, "-ctl is missing"},
+		{"two of one", []string{"-out", "x", "-binary", "x,y", "-ctl", "x", "-name", "a/b:c"}, "-binary names 2 files, and -ctl 1"},
 		{"no tag", []string{"-out", "x", "-binary", "x", "-ctl", "x", "-name", "host:5000/node"}, `-name is "host:5000/node"`},
 		{"a script", []string{"-out", filepath.Join(t.TempDir(), "x"), "-binary", text, "-ctl", text, "-name", "a/b:c"}, "is not a Linux (ELF) binary"},
 	} {
@@ -123,9 +175,15 @@ func TestFullName(t *testing.T) {
 // staticBinary builds this command as it would be shipped.
 func staticBinary(t *testing.T) string {
 	t.Helper()
+	return binaryFor(t, runtime.GOARCH)
+}
+
+// binaryFor does so for a processor.
+func binaryFor(t *testing.T, arch string) string {
+	t.Helper()
 	out := filepath.Join(t.TempDir(), "node")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, b)
 	}
@@ -186,7 +244,7 @@ func decode(t *testing.T, b []byte, v any) {
 // The operator's image has one file, and runs it.
 func TestWriteOperator(t *testing.T) {
 	binary := staticBinary(t)
-	c := Config{Operator: binary, Name: "quorate/quorate-operator:dev"}
+	c := Config{Operator: []string{binary}, Name: "quorate/quorate-operator:dev"}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +278,7 @@ func TestWriteOperator(t *testing.T) {
 	if len(names) != 1 || names[0] != "quorate-operator" {
 		t.Errorf("it has the files %q", names)
 	}
-	if c.Binary = binary; c.Validate() == nil {
+	if c.Binary = []string{binary}; c.Validate() == nil {
 		t.Error("both kinds of image at once are accepted")
 	}
 }

@@ -3,13 +3,15 @@
 // `docker load`, `ctr images import`, `kind load image-archive` and skopeo read.
 //
 // The image holds two files, /quorate and /quoratectl, and runs the first as user 65532 with a
-// read-only root in mind. With -operator it holds and runs /quorate-operator. Equal binaries and names give equal bytes.
+// read-only root in mind. With -operator it holds and runs /quorate-operator. Binaries for several processors, with commas
+// between, give one image for all of them. Equal binaries and names give equal bytes.
 package main
 
 import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // main exits with 1 on any error.
@@ -25,9 +27,15 @@ func main() {
 func run(args []string) error {
 	var c Config
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	flags.StringVar(&c.Binary, "binary", "", "static Linux binary that becomes /quorate")
-	flags.StringVar(&c.Ctl, "ctl", "", "static Linux binary that becomes /quoratectl")
-	flags.StringVar(&c.Operator, "operator", "", "static Linux binary that becomes /quorate-operator, alone in its image")
+	list := func(to *[]string) func(string) error {
+		return func(names string) error {
+			*to = append(*to, strings.Split(names, ",")...)
+			return nil
+		}
+	}
+	flags.Func("binary", "static Linux binary that becomes /quorate; with commas between, one for each processor", list(&c.Binary))
+	flags.Func("ctl", "static Linux binary that becomes /quoratectl; the same", list(&c.Ctl))
+	flags.Func("operator", "static Linux binary that becomes /quorate-operator, alone in its image; the same", list(&c.Operator))
 	flags.StringVar(&c.Name, "name", "", "name and tag, for example quorate/quorate:dev")
 	flags.StringVar(&c.Version, "version", "", "version label of the image")
 	out := flags.String("out", "", "file to write")

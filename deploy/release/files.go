@@ -86,7 +86,7 @@ func readBinary(path string, f file) (binary, bool, error) {
 // isOther reports whether a file of the release is not a program.
 func isOther(name string) bool {
 	switch filepath.Ext(name) {
-	case ".json", ".txt", ".md", ".deb", ".rpm":
+	case ".json", ".txt", ".md", ".deb", ".rpm", ".tar":
 		return true
 	}
 	return false
