@@ -140,7 +140,7 @@ func (o *operated) done(what string, begin time.Time) {
 // install installs the operator as its page says.
 func (o *operated) install() {
 	o.t.Helper()
-	o.t.Cleanup(o.tell)
+	o.t.Cleanup(o.show)
 	image := cri.Image{Files: map[string]string{"/quorate-operator": filepath.Join(programs(o.t), "quorate-operator")}, Entrypoint: []string{"/quorate-operator"}, User: 65532}
 	if err := o.cluster.Images.Put("quorate/quorate-operator:dev", image); err != nil {
 		o.t.Fatal(err)
@@ -151,8 +151,8 @@ func (o *operated) install() {
 	o.done("installed", begin)
 }
 
-// tell shows what the operator says if the test has failed.
-func (o *operated) tell() {
+// show logs what the operator says if the test has failed.
+func (o *operated) show() {
 	if !o.t.Failed() {
 		return
 	}
