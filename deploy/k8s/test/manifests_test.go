@@ -47,6 +47,9 @@ func TestStatefulSet(t *testing.T) {
 		if s.PodManagementPolicy != appsv1.ParallelPodManagement {
 			t.Errorf("podManagementPolicy = %q, want Parallel", s.PodManagementPolicy)
 		}
+		if s.MinReadySeconds != 10 {
+			t.Errorf("minReadySeconds = %d, want 10: a rollout takes the next pod so long after one is ready", s.MinReadySeconds)
+		}
 		if h := o.services[s.ServiceName]; h == nil || h.Spec.ClusterIP != corev1.ClusterIPNone {
 			t.Errorf("serviceName = %q, want that of the headless service", s.ServiceName)
 		}
