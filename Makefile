@@ -119,8 +119,8 @@ management-test: $(BIN)/rabbitmqadmin $(BIN)/axe-$(AXE).min.js chromium ## the H
 
 .PHONY: monitoring-test
 monitoring-test: $(BIN)/promtool ## alert rules against the series of their tests, by Prometheus's own promtool; needs Debian
-	$(BIN)/promtool check rules deploy/prometheus/rules.yaml
-	$(BIN)/promtool test rules deploy/prometheus/rules_test.yaml
+	$(BIN)/promtool check rules deploy/prometheus/rules.yaml deploy/prometheus/operator-rules.yaml
+	$(BIN)/promtool test rules deploy/prometheus/rules_test.yaml deploy/prometheus/operator-rules_test.yaml
 
 # Programs alone, out of Debian's packages, which are not installed: debian PACKAGE unpacks one into bin/PACKAGE.d.
 define debian

@@ -16,14 +16,22 @@ import (
 const (
 	rulesDir    = "../../prometheus/"
 	runbooksDir = "../../../docs/runbooks/"
+	// operatorRules is the name of the file of the rules about the operator.
+	operatorRules = "operator-rules"
 	// runbooksURL is where the pages of runbooksDir are published.
 	runbooksURL = "https://github.com/quorate/quorate/blob/main/docs/runbooks/"
 )
 
-// rules reads the file as Prometheus does, templates of annotations included.
+// rules are those about nodes.
 func rules(t *testing.T) []rulefmt.RuleGroup {
 	t.Helper()
-	parsed, faults := rulefmt.ParseFile(rulesDir+"rules.yaml", false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	return rulesIn(t, "rules.yaml")
+}
+
+// rulesIn reads a file as Prometheus does, templates of annotations included.
+func rulesIn(t *testing.T, file string) []rulefmt.RuleGroup {
+	t.Helper()
+	parsed, faults := rulefmt.ParseFile(rulesDir+file, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if err := errors.Join(faults...); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +46,7 @@ func TestRulesOfTheChart(t *testing.T) {
 // Every alert says how bad it is and what it means, and its runbook is a section of a page that says the same.
 func TestRunbooks(t *testing.T) {
 	sections := map[string]int{} // by page: how many alerts point to it
-	for _, group := range rules(t) {
+	for _, group := range slices.Concat(rules(t), rulesIn(t, operatorRules+".yaml")) {
 		for _, r := range group.Rules {
 			if r.Alert == "" {
 				continue
@@ -78,6 +86,21 @@ func sectionOf(t *testing.T, page, alert string) string {
 
 // Every alert has a test that makes it fire and one that does not; `make monitoring-test` runs them.
 func TestRulesAreTested(t *testing.T) {
+	for _, name := range []string{"rules", operatorRules} {
+		fires, quiet := triedAlerts(t, name+"_test.yaml")
+		for _, group := range rulesIn(t, name+".yaml") {
+			for _, r := range group.Rules {
+				if r.Alert != "" && (!fires[r.Alert] || !quiet[r.Alert]) {
+					t.Errorf("%s has no test in %s%s_test.yaml that makes it fire, or none that does not", r.Alert, rulesDir, name)
+				}
+			}
+		}
+	}
+}
+
+// triedAlerts returns which alerts a file of tests makes fire, and which ones not.
+func triedAlerts(t *testing.T, name string) (fires, quiet map[string]bool) {
+	t.Helper()
 	var file struct {
 		Tests []struct {
 			Alerts []struct {
@@ -86,10 +109,10 @@ func TestRulesAreTested(t *testing.T) {
 			} `json:"alert_rule_test"`
 		} `json:"tests"`
 	}
-	if err := yaml.Unmarshal([]byte(readFile(t, rulesDir+"rules_test.yaml")), &file); err != nil {
+	if err := yaml.Unmarshal([]byte(readFile(t, rulesDir+name)), &file); err != nil {
 		t.Fatal(err)
 	}
-	fires, quiet := map[string]bool{}, map[string]bool{}
+	fires, quiet = map[string]bool{}, map[string]bool{}
 	for _, test := range file.Tests {
 		fired := map[string]bool{}
 		for _, a := range test.Alerts {
@@ -99,11 +122,5 @@ func TestRulesAreTested(t *testing.T) {
 			fires[name], quiet[name] = fires[name] || did, quiet[name] || !did
 		}
 	}
-	for _, group := range rules(t) {
-		for _, r := range group.Rules {
-			if r.Alert != "" && (!fires[r.Alert] || !quiet[r.Alert]) {
-				t.Errorf("%s has no test in %srules_test.yaml that makes it fire, or none that does not", r.Alert, rulesDir)
-			}
-		}
-	}
+	return fires, quiet
 }
