@@ -56,7 +56,7 @@ func newDoctor(s *session) *cobra.Command {
 				if out != "" {
 					found = append(found, d.logs(cmd)...)
 				}
-				d.scrape(ctx, metrics)
+				found = append(found, d.scrape(ctx, metrics)...)
 				d.keep("problems", plainAll(found))
 				files = d.files
 				return found, nil
@@ -225,15 +225,17 @@ var login = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"'<>]*@`)
 // withoutLogins takes the logins out of all URLs: arguments, operations and errors may have some.
 func withoutLogins(text []byte) []byte { return login.ReplaceAll(text, []byte("${1}…@")) }
 
-// scrape keeps the metrics of nodes.
-func (d *diagnosis) scrape(ctx context.Context, urls []string) {
+// scrape keeps the metrics of nodes, and looks at limits that only they show.
+func (d *diagnosis) scrape(ctx context.Context, urls []string) (found []checks.Problem) {
 	for i, url := range urls {
 		b, err := fetched(ctx, url)
 		if err != nil {
 			b = fmt.Appendf(nil, "# %v\n", err)
 		}
 		d.files[fmt.Sprintf("metrics-%d.txt", i+1)] = append(fmt.Appendf(nil, "# %s\n", url), b...)
+		found = append(found, shortOf(string(withoutLogins([]byte(url))), string(b))...)
 	}
+	return found
 }
 
 // fetched returns what a URL shows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,4 +99,35 @@ func (d *diagnosis) logs(cmd *cobra.Command) []checks.Problem {
 		return []checks.Problem{missing("logs", err)}
 	}
 	return nil
+}
+
+// bounded is what metrics show of something that a node has a limit for.
+type bounded struct{ used, limit, what, remedy string }
+
+func boundedByMetrics() []bounded {
+	const clients = `{gate="clients"}`
+	return []bounded{
+		{"process_open_fds", "process_max_fds", "file descriptors", "raise its limit of open files: without one, it closes connections of clients"},
+		{"quorate_gate_connections" + clients, "quorate_gate_connections_limit" + clients, "connections of clients", "raise limits.connections, or spread clients over the nodes"},
+	}
+}
+
+// shortOf finds in the text of a node's metrics what is nearly used up. What the text does not have is no problem.
+func shortOf(url, metrics string) (found []checks.Problem) {
+	values := map[string]float64{}
+	for line := range strings.Lines(metrics) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if v, err := strconv.ParseFloat(text, 64); err == nil {
+			values[name] = v
+		}
+	}
+	for _, b := range boundedByMetrics() {
+		used, limit := values[b.used], values[b.limit]
+		if limit > 0 && used >= nearShare*limit {
+			found = append(found, checks.Problem{
+				Check: "limits", Object: "the node of " + url, Problem: fmt.Sprintf("%.0f of %.0f %s are used", used, limit, b.what), Remedy: b.remedy,
+			})
+		}
+	}
+	return found
 }

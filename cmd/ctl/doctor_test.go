@@ -59,7 +59,9 @@ func TestDoctor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	out := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "quorate_up 1\n") }))
+	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "quorate_up 1\nprocess_open_fds 95\nprocess_max_fds 100\n")
+	}))
 	defer metrics.Close()
 	ctl := func(want int, contains string, args ...string) {
 		t.Helper()
@@ -104,7 +106,7 @@ func TestDoctor(t *testing.T) {
 	ctl(1, "exists", "doctor", "--out", out)
 	files := bundle(t, out)
 	for name, want := range map[string]string{
-		"cluster.json": "node-0", "queues.json": "stuck", "definitions.json": "move", "problems.json": "max-queues", "limits.json": "max-queues",
+		"cluster.json": "node-0", "queues.json": "stuck", "definitions.json": "move", "problems.json": "95 of 100 file descriptors", "limits.json": "max-queues",
 		"connections.json": "[", "consumers.json": "[", "operations.json": "[", "version.json": "quoratectl", "metrics-1.txt": "quorate_up 1", "metrics-2.txt": "refused",
 		"figures.json": "sync_p99_us", "log-node-0.txt": "warn  a shovel ended uri=amqp://…@h",
 	} {
@@ -147,6 +149,25 @@ func TestStrained(t *testing.T) {
 		}
 		if test.want == "" && got != "" || !strings.HasPrefix(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// Of a node's metrics, what is nearly used up is found.
+func TestShortOf(t *testing.T) {
+	const connections = "quorate_gate_connections{gate=\"clients\"} %s\nquorate_gate_connections{gate=\"peers\"} 99\nquorate_gate_connections_limit{gate=\"clients\"} 1e+04\n"
+	for text, want := range map[string]string{
+		"": "", "# no such host\n": "", "process_open_fds 95\n": "", "process_open_fds 89\nprocess_max_fds 100\n": "",
+		"# HELP process_open_fds Open files.\nprocess_open_fds 90\nprocess_max_fds 100\n": "90 of 100 file descriptors are used",
+		strings.Replace(connections, "%s", "8999", 1):                                     "",
+		strings.Replace(connections, "%s", "9000", 1):                                     "9000 of 10000 connections of clients are used",
+	} {
+		got := ""
+		for _, p := range shortOf("http://n1/metrics", text) {
+			got += p.Problem
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }
