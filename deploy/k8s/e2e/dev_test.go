@@ -82,6 +82,7 @@ type deployment struct {
 	client  *kubernetes.Clientset
 	// user and password are an administrator's of the nodes.
 	user, password string
+	tls            *client.TLS // of clients; nil: none
 }
 
 // root is the repository's.
@@ -264,7 +265,7 @@ func (d *deployment) serviceAddress() string {
 
 func (d *deployment) dial(addresses ...string) *client.Client {
 	d.t.Helper()
-	c, err := client.Dial(d.ctx, client.Config{Addresses: addresses, FixedAddresses: true, Username: d.user, Password: d.password})
+	c, err := client.Dial(d.ctx, client.Config{Addresses: addresses, FixedAddresses: true, Username: d.user, Password: d.password, TLS: d.tls})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -29,19 +29,19 @@ func (o *operated) anywhere(args ...string) string {
 }
 
 // apply applies manifests in the namespace of the nodes.
-func (o *operated) apply(manifests string) {
-	o.t.Helper()
-	file := filepath.Join(o.t.TempDir(), "objects.yaml")
+func (d *deployment) apply(manifests string) {
+	d.t.Helper()
+	file := filepath.Join(d.t.TempDir(), "objects.yaml")
 	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
-		o.t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	o.kubectl("apply", "-f", file)
+	d.kubectl("apply", "-f", file)
 }
 
 // poll looks at a condition until it holds.
-func (o *operated) poll(what string, holds func() error) {
-	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.ctx, patience)
+func (d *deployment) poll(what string, holds func() error) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.ctx, patience)
 	defer cancel()
 	for {
 		err := holds()
@@ -49,7 +49,7 @@ func (o *operated) poll(what string, holds func() error) {
 			return
 		}
 		if ended := wait.For(ctx, 500*time.Millisecond); ended != nil {
-			o.t.Fatalf("%s: %v: %v", what, ended, err)
+			d.t.Fatalf("%s: %v: %v", what, ended, err)
 		}
 	}
 }
