@@ -52,6 +52,7 @@ type known struct {
 	covers  func(*raft.InstallSnapshotRequest) bool // the member has all that the snapshot stands for
 	follows func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse
 	hear    func(command any) (any, error) // what raft is to have of a call
+	leads   func(term uint64) bool         // the member leads in this term
 }
 
 // receiver is a transport that hands calls to a function, which does not return before raft
@@ -172,6 +173,30 @@ func (t *gate) sending() wal.Position {
 		return 0
 	}
 	return t.disk.log.Appended()
+}
+
+// rest returns the call that follows one with entries; nil: the log ends there, or its term is over. An entry of a newer term
+// is left to who leads in it.
+func (t *gate) rest(sent *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
+	end := sent.Entries[len(sent.Entries)-1]
+	last, err := t.disk.log.LastIndex()
+	if err != nil || last <= end.Index || !t.known.leads(sent.Term) {
+		return nil
+	}
+	next := *sent
+	next.PrevLogEntry, next.PrevLogTerm, next.Entries = end.Index, end.Term, nil
+	bytes := 0
+	for i := end.Index + 1; i <= min(last, end.Index+maxAppendEntries) && bytes < restBytes; i++ {
+		l := new(raft.Log)
+		if err := t.disk.log.GetLog(i, l); err != nil || l.Term > sent.Term {
+			break // raft comes upon the error when it reads the entry itself
+		}
+		next.Entries, bytes = append(next.Entries, l), bytes+len(l.Data)
+	}
+	if len(next.Entries) == 0 {
+		return nil
+	}
+	return &next
 }
 
 // await waits until everything up to a position is durable. ready is used for that.

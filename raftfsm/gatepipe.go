@@ -9,8 +9,12 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// pipelineResults is how many results may wait for raft to read them.
-const pipelineResults = 8
+const (
+	// pipelineResults is how many results may wait for raft to read them.
+	pipelineResults = 8
+	// restBytes is how many bytes of entries a call has, or one entry more, that raft has not asked for.
+	restBytes = 1 << 20
+)
 
 // gatePipeline is a pipeline whose results reach raft when the leader's own log is durable
 // far enough. A goroutine carries them, which lives only while calls are on their way. It
@@ -39,8 +43,43 @@ func newGatePipeline(p raft.AppendPipeline, t *gate) raft.AppendPipeline {
 // Consumer implements raft.AppendPipeline.
 func (p *gatePipeline) Consumer() <-chan raft.AppendFuture { return p.results }
 
-// AppendEntries implements raft.AppendPipeline.
+// AppendEntries implements raft.AppendPipeline. For each entry that is appended raft sends what a follower lacks, but
+// maxAppendEntries at most, and the rest once its commit timer fires. A driven group has no such timer: the follower would get
+// one piece a minute while nothing is appended (see Push). So a large call sends the rest as well.
 func (p *gatePipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if !large(req) {
+		return p.send(req, resp)
+	}
+	sent := *req // the result is of what was sent; in req raft finds how far all of it reached
+	f, err := p.send(&sent, resp)
+	if err != nil {
+		return nil, err
+	}
+	last := &sent
+	for next := p.gate.rest(last); next != nil; next = p.gate.rest(last) {
+		if _, err := p.send(next, &raft.AppendEntriesResponse{}); err != nil {
+			return nil, err
+		}
+		last = next
+	}
+	req.Entries = last.Entries
+	return f, nil
+}
+
+// large reports whether a call may have left entries out, or may be cut by the transport.
+func large(req *raft.AppendEntriesRequest) bool {
+	if len(req.Entries) == maxAppendEntries {
+		return true
+	}
+	bytes := 0
+	for _, l := range req.Entries {
+		bytes += len(l.Data)
+	}
+	return bytes > restBytes
+}
+
+// send sends one call.
+func (p *gatePipeline) send(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	if p.gate.shut() {
 		return nil, errShut
 	}

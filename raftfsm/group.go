@@ -136,7 +136,8 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 		barred:  g.barred,
 	}
 	silent := func() bool { return g.Failed() != nil || g.Stalled() }
-	g.out = newGate(g.c.Transport, g.disk, g.c.open, silent, known{g.covers, g.follows, g.hear}, g.stop)
+	leads := func(term uint64) bool { return leaderTerm(g.raft.Load()) == term }
+	g.out = newGate(g.c.Transport, g.disk, g.c.open, silent, known{g.covers, g.follows, g.hear, leads}, g.stop)
 	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed
