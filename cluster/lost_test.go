@@ -65,7 +65,7 @@ func TestLostMember(t *testing.T) {
 			if err := os.Remove(n.segments("c")[0]); err != nil {
 				n.t.Fatal(err)
 			}
-		}, "is gone"},
+		}, "lacks the segments"},
 		"bit flip in a snapshot": {func(n *testNodes, q id.QueueUID) {
 			found, err := filepath.Glob(filepath.Join(n.dir, "c", datadir.QueuesDir, q.String(), datadir.SnapshotsDir, "*.snapshot"))
 			if err != nil || len(found) != 1 {

@@ -106,6 +106,9 @@ func (l *Log) freeDead() (bool, error) {
 			break
 		}
 	}
+	if err == nil && len(dead) > 0 {
+		err = l.writeInventory(l.files)
+	}
 	for _, s := range dead {
 		if err != nil {
 			break

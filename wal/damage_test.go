@@ -448,7 +448,7 @@ func TestPowerCutAtUnreadableSegment(t *testing.T) {
 	}
 }
 
-// A segment that is gone takes the groups whose entries it held.
+// Without an inventory, a segment that is gone takes the groups whose entries it held.
 func TestMissingSegment(t *testing.T) {
 	d := written(t)
 	name, _ := place(t, d)
@@ -465,6 +465,7 @@ func TestMissingSegment(t *testing.T) {
 	}
 	ok(t, l.Close())
 	ok(t, d.Remove(name))
+	ok(t, d.Remove(inventoryName))
 	l = open(t, d, testConfig())
 	lost := l.Lost()
 	if len(lost) != len(hit) {

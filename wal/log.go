@@ -68,7 +68,7 @@ type Log struct {
 	looking sync.Mutex // held while free space is asked for; taken before mu
 	reserve reserve    // guarded by looking
 
-	naming sync.Mutex // held while segments that were set aside get other names; taken before mu
+	naming sync.Mutex // held while segments that were set aside get other names, and while the inventory is written; taken before mu
 	aside  []string   // files of segments that were set aside; guarded by naming once the log is open
 
 	mu          sync.Mutex // guards all that follows

@@ -45,7 +45,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 		l.quiet = true
 		l.work.Signal()
 	})
-	if err := errors.Join(l.recoverReserve(), l.recoverAll()); err != nil {
+	if err := l.inTurn(l.recoverReserve, l.recoverAll, l.recoverInventory); err != nil {
 		for _, s := range l.segs {
 			err = errors.Join(err, s.file.Close())
 		}
@@ -55,12 +55,12 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 	l.checkMark()
 	l.checkSpace(0)
 	l.files, l.rollFiles = patient{dir, l, false}, patient{dir, l, true}
+	l.mu.Lock()
+	l.judge() // first: no segment is freed before what this start has found is durable
+	l.mu.Unlock()
 	l.workers.Go(l.write)
 	l.workers.Go(l.roll)
 	l.workers.Go(l.housekeep)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.judge()
 	l.wake()
 	return l, nil
 }
@@ -79,6 +79,7 @@ func (l *Log) recoverAll() error {
 			seqs = append(seqs, seq) // names sort as numbers do
 		case strings.HasPrefix(name, unreadPrefix):
 			l.foundAside(name)
+		case name == inventoryName:
 		case name == newName || strings.HasPrefix(name, sparePrefix):
 			// A spare's number may be given out again, so it is of no use any more.
 			if err := l.dir.Remove(name); err != nil {

@@ -210,8 +210,8 @@ func (x *randomRun) restart(crash bool) {
 		durable = ^Position(0)
 	}
 	x.l = open(x.t, x.d, x.c)
-	if lost := x.l.Lost(); len(lost) > 0 {
-		x.fatal("lost: %v", lost)
+	if gap, lost := x.l.Gap(), x.l.Lost(); gap != nil || len(lost) > 0 {
+		x.fatal("lost: %v, gap: %v", lost, gap)
 	}
 	for group, rg := range x.groups {
 		got := look(x.t, groupOf(x.t, x.l, group))

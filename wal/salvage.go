@@ -152,9 +152,6 @@ func (l *Log) Gap() error {
 // EndGap ends the gap. lost are the groups without records that should have some; no other group
 // has lost records. It returns when that is durable.
 func (l *Log) EndGap(lost []id.GroupID) error {
-	if err := l.leaveAside(); err != nil {
-		return err
-	}
 	l.mu.Lock()
 	if err := l.admit(); err != nil || l.gap == nil {
 		l.mu.Unlock()
@@ -164,6 +161,18 @@ func (l *Log) EndGap(lost []id.GroupID) error {
 		if g := l.group(group); !g.exists() {
 			g.missing(fmt.Sprintf("it may have been in what is damaged: %v", l.gap))
 		}
+	}
+	l.mu.Unlock()
+	if err := l.leaveAside(); err != nil {
+		return err
+	}
+	if err := l.acceptMissing(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if err := l.usable(); err != nil || l.gap == nil {
+		l.mu.Unlock()
+		return err
 	}
 	l.gap = nil
 	l.putGap()

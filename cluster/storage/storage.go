@@ -78,12 +78,12 @@ func (s *Storage) Queue(q id.QueueUID) (raftfsm.Storage, error) {
 	if err := s.LostGroup(q.Group()); err != nil {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
 	}
+	if gap := s.Gap(); !known && gap != nil { // first: it says what is missing
+		return nil, fmt.Errorf("it has nothing in the node's log, and what it had may have been in what is damaged: %w", gap)
+	}
 	if !known && datadir.HasSnapshot(s.dir.Queue(q)) {
 		return nil, fmt.Errorf("%w: it has a snapshot, but nothing in the log %s: segments are gone: %s",
 			wal.ErrLost, s.dir.Log(), remedyRebuild)
-	}
-	if gap := s.Gap(); !known && gap != nil {
-		return nil, fmt.Errorf("it has nothing in the node's log, and what it had may have been in what is damaged: %w", gap)
 	}
 	return s.Group(q.Group())
 }

@@ -154,6 +154,32 @@ func TestLostSegments(t *testing.T) {
 	}
 }
 
+// If the whole log is gone, the error of a member that has only its snapshot left says so.
+func TestLostLog(t *testing.T) {
+	n := newNode(t)
+	const q = 1
+	n.append(q)
+	n.snapshot(q)
+	n.restart() // all of it is durable
+	if err := n.dir.SetMark(datadir.Mark{Log: n.Mark()}); err != nil {
+		t.Fatal(err)
+	}
+	n.close()
+	segments, err := wal.Segments(n.mem)
+	if err != nil || len(segments) == 0 {
+		t.Fatal(segments, err)
+	}
+	for _, s := range segments {
+		if err := n.mem.Remove(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.open()
+	if _, err := n.Queue(q); !errors.Is(err, wal.ErrLost) || !strings.Contains(err.Error(), "has no segments") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Only signs that stored things are gone or impossible are damage; others do not ask an operator to rebuild the member.
 func TestDamaged(t *testing.T) {
 	for _, row := range []struct {
