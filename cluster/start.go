@@ -98,7 +98,10 @@ func (c *Cluster) boot() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Transport: c.mux, Disks: c.disks, Rooms: c.rooms,
 	})
-	c.vitals = vitals.New(vitals.Sources{MemoryPlan: c.cfg.MemoryPlan, Confirms: c.gateway.ConfirmTimes(), Syncs: c.storage.SyncTimes()})
+	c.vitals = vitals.New(vitals.Sources{
+		MemoryPlan: c.cfg.MemoryPlan, Confirms: c.gateway.ConfirmTimes(), Syncs: c.storage.SyncTimes(),
+		Caches: func() (bodies, tail int64) { kept, _ := c.Caches(); return kept.Bodies, kept.Tail },
+	})
 	c.forwarders = forwarding.New(deadletter.Config{Tracer: c.cfg.Tracer, Logger: c.cfg.Logger}, c.DeadLetterRouter(), forwarding.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.changeMemberships()
 	c.members, err = gossip.Start(gossip.Config{

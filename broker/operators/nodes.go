@@ -57,6 +57,9 @@ type NodeStatus struct {
 // Vitals are what a node uses, and how long its confirms and syncs take.
 type Vitals = vitals.Figures
 
+// Memory is what a node has of the memory, in bytes.
+type Memory = vitals.Memory
+
 // Clock is the state of a node's wall clock (TTL-8).
 type Clock struct {
 	Offset time.Duration // from the time of the cluster

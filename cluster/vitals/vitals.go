@@ -3,13 +3,14 @@
 //
 // # Reading order
 //
-//   - What a process knows of itself: process.go.
+//   - What a process knows of itself: process.go, memory.go.
 //   - The comparison with what was before: recent.go.
 //   - All figures together: vitals.go.
 //   - What nodes send each other: wire.go.
 package vitals
 
 import (
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ type Figures struct {
 	Uptime      time.Duration
 	ConfirmP99  *time.Duration // of the messages that clients of this node publish, in the last seconds
 	SyncP99     *time.Duration // of the log, in the last seconds
+	Process     uint32         // as the operating system numbers it; 0: the build of the node is older
+	Parts       *Memory        // what the memory is for, garbage too; nil: the build of the node is older
 }
 
 // Sources are where figures come from.
@@ -39,8 +42,10 @@ type Sources struct {
 	// MemoryPlan returns the bytes above which the runtime frees eagerly, and above which publishers are held back; 0:
 	// there is no such limit. nil: there is no plan.
 	MemoryPlan func() (limit, high int64)
-	Confirms   *latency.Histogram // required
-	Syncs      *latency.Histogram // required
+	// Caches returns how many bytes of bodies of messages and of the log's newest entries are in memory. nil: none.
+	Caches   func() (bodies, tail int64)
+	Confirms *latency.Histogram // required
+	Syncs    *latency.Histogram // required
 }
 
 // Vitals measures. All methods may be called concurrently.
@@ -60,7 +65,11 @@ func (v *Vitals) Figures() Figures {
 	now := time.Now()
 	f := Figures{
 		Memory: uint64(MemoryInUse()), Processors: runtime.NumCPU(), Uptime: now.Sub(v.began), Goroutines: uint64(runtime.NumGoroutine()),
-		Runnable: runnable(),
+		Runnable: runnable(), Process: uint32(os.Getpid()), Parts: memoryParts(),
+	}
+	if v.from.Caches != nil {
+		bodies, tail := v.from.Caches()
+		f.Parts.Bodies, f.Parts.Tail = uint64(max(0, bodies)), uint64(max(0, tail))
 	}
 	f.Files, f.FilesLimit = files()
 	if v.from.MemoryPlan != nil {

@@ -1,6 +1,7 @@
 package vitals
 
 import (
+	"os"
 	"reflect"
 	"testing"
 	"time"
@@ -48,10 +49,17 @@ func TestRecent(t *testing.T) {
 // A process knows what it uses, and other nodes get all of it; older ones send nothing.
 func TestFigures(t *testing.T) {
 	var confirms, syncs latency.Histogram
-	v := New(Sources{MemoryPlan: func() (int64, int64) { return 2 << 30, 1 << 30 }, Confirms: &confirms, Syncs: &syncs})
+	v := New(Sources{
+		MemoryPlan: func() (int64, int64) { return 2 << 30, 1 << 30 }, Caches: func() (int64, int64) { return 5, 6 },
+		Confirms: &confirms, Syncs: &syncs,
+	})
 	f := v.Figures()
 	if f.Memory == 0 || f.Goroutines == 0 || f.Processors == 0 || f.FilesLimit == 0 || f.MemoryLimit != 2<<30 || f.MemoryHigh != 1<<30 || f.CPU != nil {
 		t.Errorf("%+v", f)
+	}
+	m := *f.Parts
+	if int(f.Process) != os.Getpid() || m.Bodies != 5 || m.Tail != 6 || m.Resident == 0 || m.Heap < 1<<10 || m.Stacks == 0 || m.Runtime == 0 || m.Kept() <= m.Heap {
+		t.Errorf("process %d, %+v", f.Process, m)
 	}
 	cpu, d := 1.5, 3*time.Millisecond
 	f.CPU, f.ConfirmP99, f.SyncP99, f.Runnable, f.Files, f.Uptime = &cpu, &d, &d, 7, 8, time.Hour
@@ -59,7 +67,7 @@ func TestFigures(t *testing.T) {
 		t.Errorf("%+v, want %+v", *got, f)
 	}
 	unknown := FromWire(&nodev1.Vitals{})
-	if unknown.CPU != nil || unknown.ConfirmP99 != nil || FromWire(nil) != nil {
+	if unknown.CPU != nil || unknown.ConfirmP99 != nil || unknown.Parts != nil || FromWire(nil) != nil {
 		t.Errorf("%+v", unknown)
 	}
 }

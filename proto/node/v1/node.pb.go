@@ -201,7 +201,7 @@ func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiskState_Pressure.Descriptor instead.
 func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54, 0}
 }
 
 // LinkRequest carries the frames that the opener has queued, in order.
@@ -4372,8 +4372,12 @@ type Vitals struct {
 	Runnable uint64 `protobuf:"varint,9,opt,name=runnable,proto3" json:"runnable,omitempty"`
 	UptimeMs uint64 `protobuf:"varint,10,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"`
 	// ConfirmP99Us and sync_p99_us are times that one in a hundred exceeded, in microseconds.
-	ConfirmP99Us  *uint64 `protobuf:"varint,11,opt,name=confirm_p99_us,json=confirmP99Us,proto3,oneof" json:"confirm_p99_us,omitempty"`
-	SyncP99Us     *uint64 `protobuf:"varint,12,opt,name=sync_p99_us,json=syncP99Us,proto3,oneof" json:"sync_p99_us,omitempty"`
+	ConfirmP99Us *uint64 `protobuf:"varint,11,opt,name=confirm_p99_us,json=confirmP99Us,proto3,oneof" json:"confirm_p99_us,omitempty"`
+	SyncP99Us    *uint64 `protobuf:"varint,12,opt,name=sync_p99_us,json=syncP99Us,proto3,oneof" json:"sync_p99_us,omitempty"`
+	// ProcessId is the process as its operating system numbers it.
+	ProcessId uint32 `protobuf:"varint,13,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
+	// Memory is absent from builds that do not send it.
+	Memory        *Memory `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4492,6 +4496,118 @@ func (x *Vitals) GetSyncP99Us() uint64 {
 	return 0
 }
 
+func (x *Vitals) GetProcessId() uint32 {
+	if x != nil {
+		return x.ProcessId
+	}
+	return 0
+}
+
+func (x *Vitals) GetMemory() *Memory {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Memory is what a node's process has of the memory, in bytes. All but resident_bytes is of the Go runtime.
+type Memory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ResidentBytes are those in physical memory; 0: not known.
+	ResidentBytes uint64 `protobuf:"varint,1,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	// HeapBytes are of objects, also of garbage; of these, bodies_bytes are bodies of messages that are kept to save reads,
+	// and tail_bytes the newest entries of the log.
+	HeapBytes   uint64 `protobuf:"varint,2,opt,name=heap_bytes,json=heapBytes,proto3" json:"heap_bytes,omitempty"`
+	BodiesBytes uint64 `protobuf:"varint,3,opt,name=bodies_bytes,json=bodiesBytes,proto3" json:"bodies_bytes,omitempty"`
+	TailBytes   uint64 `protobuf:"varint,4,opt,name=tail_bytes,json=tailBytes,proto3" json:"tail_bytes,omitempty"`
+	StackBytes  uint64 `protobuf:"varint,5,opt,name=stack_bytes,json=stackBytes,proto3" json:"stack_bytes,omitempty"`
+	// RuntimeBytes are what the runtime needs for itself.
+	RuntimeBytes uint64 `protobuf:"varint,6,opt,name=runtime_bytes,json=runtimeBytes,proto3" json:"runtime_bytes,omitempty"`
+	// UnusedBytes are kept for what comes.
+	UnusedBytes   uint64 `protobuf:"varint,7,opt,name=unused_bytes,json=unusedBytes,proto3" json:"unused_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Memory) Reset() {
+	*x = Memory{}
+	mi := &file_node_v1_node_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Memory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Memory) ProtoMessage() {}
+
+func (x *Memory) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Memory.ProtoReflect.Descriptor instead.
+func (*Memory) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *Memory) GetResidentBytes() uint64 {
+	if x != nil {
+		return x.ResidentBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetHeapBytes() uint64 {
+	if x != nil {
+		return x.HeapBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetBodiesBytes() uint64 {
+	if x != nil {
+		return x.BodiesBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetTailBytes() uint64 {
+	if x != nil {
+		return x.TailBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetStackBytes() uint64 {
+	if x != nil {
+		return x.StackBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetRuntimeBytes() uint64 {
+	if x != nil {
+		return x.RuntimeBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetUnusedBytes() uint64 {
+	if x != nil {
+		return x.UnusedBytes
+	}
+	return 0
+}
+
 // LostMember is a queue's member that may not act again.
 type LostMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4504,7 +4620,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4632,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4645,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -4571,7 +4687,7 @@ type DiskState struct {
 
 func (x *DiskState) Reset() {
 	*x = DiskState{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4583,7 +4699,7 @@ func (x *DiskState) String() string {
 func (*DiskState) ProtoMessage() {}
 
 func (x *DiskState) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4596,7 +4712,7 @@ func (x *DiskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
 func (*DiskState) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DiskState) GetPressure() DiskState_Pressure {
@@ -4681,7 +4797,7 @@ type TellDiskRequest struct {
 
 func (x *TellDiskRequest) Reset() {
 	*x = TellDiskRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4693,7 +4809,7 @@ func (x *TellDiskRequest) String() string {
 func (*TellDiskRequest) ProtoMessage() {}
 
 func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4706,7 +4822,7 @@ func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
 func (*TellDiskRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TellDiskRequest) GetNumber() uint64 {
@@ -4732,7 +4848,7 @@ type TellDiskResponse struct {
 
 func (x *TellDiskResponse) Reset() {
 	*x = TellDiskResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4744,7 +4860,7 @@ func (x *TellDiskResponse) String() string {
 func (*TellDiskResponse) ProtoMessage() {}
 
 func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4757,7 +4873,7 @@ func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
 func (*TellDiskResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 // GroupStatus is one group member's state.
@@ -4786,7 +4902,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4798,7 +4914,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4811,7 +4927,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -4901,7 +5017,7 @@ type JoinBaseRequest struct {
 
 func (x *JoinBaseRequest) Reset() {
 	*x = JoinBaseRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4913,7 +5029,7 @@ func (x *JoinBaseRequest) String() string {
 func (*JoinBaseRequest) ProtoMessage() {}
 
 func (x *JoinBaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4926,7 +5042,7 @@ func (x *JoinBaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinBaseRequest.ProtoReflect.Descriptor instead.
 func (*JoinBaseRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *JoinBaseRequest) GetGroup() uint64 {
@@ -4950,7 +5066,7 @@ type JoinBaseResponse struct {
 
 func (x *JoinBaseResponse) Reset() {
 	*x = JoinBaseResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4962,7 +5078,7 @@ func (x *JoinBaseResponse) String() string {
 func (*JoinBaseResponse) ProtoMessage() {}
 
 func (x *JoinBaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4975,7 +5091,7 @@ func (x *JoinBaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinBaseResponse.ProtoReflect.Descriptor instead.
 func (*JoinBaseResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *JoinBaseResponse) GetTerm() uint64 {
@@ -5018,7 +5134,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +5146,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +5159,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -5069,7 +5185,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5081,7 +5197,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5094,7 +5210,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
 }
 
 // HibernateRequest names groups that nobody uses.
@@ -5107,7 +5223,7 @@ type HibernateRequest struct {
 
 func (x *HibernateRequest) Reset() {
 	*x = HibernateRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5119,7 +5235,7 @@ func (x *HibernateRequest) String() string {
 func (*HibernateRequest) ProtoMessage() {}
 
 func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5132,7 +5248,7 @@ func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
 func (*HibernateRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *HibernateRequest) GetGroups() []*RestingGroup {
@@ -5158,7 +5274,7 @@ type RestingGroup struct {
 
 func (x *RestingGroup) Reset() {
 	*x = RestingGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +5286,7 @@ func (x *RestingGroup) String() string {
 func (*RestingGroup) ProtoMessage() {}
 
 func (x *RestingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +5299,7 @@ func (x *RestingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
 func (*RestingGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RestingGroup) GetGroup() uint64 {
@@ -5225,7 +5341,7 @@ type HibernateResponse struct {
 
 func (x *HibernateResponse) Reset() {
 	*x = HibernateResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5237,7 +5353,7 @@ func (x *HibernateResponse) String() string {
 func (*HibernateResponse) ProtoMessage() {}
 
 func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5250,7 +5366,7 @@ func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
 func (*HibernateResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *HibernateResponse) GetClosed() []bool {
@@ -5270,7 +5386,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5282,7 +5398,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5295,7 +5411,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -5317,7 +5433,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5329,7 +5445,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5342,7 +5458,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -5376,7 +5492,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5388,7 +5504,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5401,7 +5517,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -5431,7 +5547,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5443,7 +5559,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5456,7 +5572,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -5514,7 +5630,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5526,7 +5642,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5539,7 +5655,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -5580,7 +5696,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5592,7 +5708,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5605,7 +5721,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -5625,7 +5741,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5637,7 +5753,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5650,7 +5766,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -5669,7 +5785,7 @@ type UndrainRequest struct {
 
 func (x *UndrainRequest) Reset() {
 	*x = UndrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5681,7 +5797,7 @@ func (x *UndrainRequest) String() string {
 func (*UndrainRequest) ProtoMessage() {}
 
 func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5694,7 +5810,7 @@ func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
 func (*UndrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
 }
 
 // UndrainResponse is empty.
@@ -5706,7 +5822,7 @@ type UndrainResponse struct {
 
 func (x *UndrainResponse) Reset() {
 	*x = UndrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5718,7 +5834,7 @@ func (x *UndrainResponse) String() string {
 func (*UndrainResponse) ProtoMessage() {}
 
 func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5731,7 +5847,7 @@ func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
 func (*UndrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
 }
 
 // Operation is a long job of a node.
@@ -5759,7 +5875,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5771,7 +5887,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5784,7 +5900,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Operation) GetId() string {
@@ -5901,7 +6017,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5913,7 +6029,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5926,7 +6042,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -5939,7 +6055,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5951,7 +6067,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5964,7 +6080,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -5989,7 +6105,7 @@ type AwaitEventsRequest struct {
 
 func (x *AwaitEventsRequest) Reset() {
 	*x = AwaitEventsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6001,7 +6117,7 @@ func (x *AwaitEventsRequest) String() string {
 func (*AwaitEventsRequest) ProtoMessage() {}
 
 func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6014,7 +6130,7 @@ func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsRequest.ProtoReflect.Descriptor instead.
 func (*AwaitEventsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *AwaitEventsRequest) GetEpoch() uint64 {
@@ -6050,7 +6166,7 @@ type AwaitEventsResponse struct {
 
 func (x *AwaitEventsResponse) Reset() {
 	*x = AwaitEventsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6062,7 +6178,7 @@ func (x *AwaitEventsResponse) String() string {
 func (*AwaitEventsResponse) ProtoMessage() {}
 
 func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6075,7 +6191,7 @@ func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsResponse.ProtoReflect.Descriptor instead.
 func (*AwaitEventsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *AwaitEventsResponse) GetEpoch() uint64 {
@@ -6116,7 +6232,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6128,7 +6244,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6141,7 +6257,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -6219,7 +6335,7 @@ type AwaitAuditRequest struct {
 
 func (x *AwaitAuditRequest) Reset() {
 	*x = AwaitAuditRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6231,7 +6347,7 @@ func (x *AwaitAuditRequest) String() string {
 func (*AwaitAuditRequest) ProtoMessage() {}
 
 func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6244,7 +6360,7 @@ func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditRequest.ProtoReflect.Descriptor instead.
 func (*AwaitAuditRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AwaitAuditRequest) GetEpoch() uint64 {
@@ -6294,7 +6410,7 @@ type AwaitAuditResponse struct {
 
 func (x *AwaitAuditResponse) Reset() {
 	*x = AwaitAuditResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6306,7 +6422,7 @@ func (x *AwaitAuditResponse) String() string {
 func (*AwaitAuditResponse) ProtoMessage() {}
 
 func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6319,7 +6435,7 @@ func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitAuditResponse.ProtoReflect.Descriptor instead.
 func (*AwaitAuditResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *AwaitAuditResponse) GetEpoch() uint64 {
@@ -6363,7 +6479,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6375,7 +6491,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6388,7 +6504,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *AuditRecord) GetEvent() *Event {
@@ -6473,7 +6589,7 @@ type AuditChange struct {
 
 func (x *AuditChange) Reset() {
 	*x = AuditChange{}
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6485,7 +6601,7 @@ func (x *AuditChange) String() string {
 func (*AuditChange) ProtoMessage() {}
 
 func (x *AuditChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6498,7 +6614,7 @@ func (x *AuditChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
 func (*AuditChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AuditChange) GetField() string {
@@ -6533,7 +6649,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6545,7 +6661,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6558,7 +6674,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -6585,7 +6701,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6597,7 +6713,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6610,7 +6726,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -6630,7 +6746,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6642,7 +6758,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6655,7 +6771,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6675,7 +6791,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6687,7 +6803,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6700,7 +6816,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -6723,7 +6839,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6735,7 +6851,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[87]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6748,7 +6864,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *UsageRequest) GetUser() string {
@@ -6788,7 +6904,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6800,7 +6916,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[88]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6813,7 +6929,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *UsageResponse) GetUserConnections() int64 {
@@ -6878,7 +6994,7 @@ type QuotaSubject struct {
 
 func (x *QuotaSubject) Reset() {
 	*x = QuotaSubject{}
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6890,7 +7006,7 @@ func (x *QuotaSubject) String() string {
 func (*QuotaSubject) ProtoMessage() {}
 
 func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[89]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6903,7 +7019,7 @@ func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaSubject.ProtoReflect.Descriptor instead.
 func (*QuotaSubject) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *QuotaSubject) GetUser() string {
@@ -6939,7 +7055,7 @@ type QuotasRequest struct {
 
 func (x *QuotasRequest) Reset() {
 	*x = QuotasRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6951,7 +7067,7 @@ func (x *QuotasRequest) String() string {
 func (*QuotasRequest) ProtoMessage() {}
 
 func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[90]
+	mi := &file_node_v1_node_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6964,7 +7080,7 @@ func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasRequest.ProtoReflect.Descriptor instead.
 func (*QuotasRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *QuotasRequest) GetSubjects() []*QuotaSubject {
@@ -7007,7 +7123,7 @@ type QuotaFigures struct {
 
 func (x *QuotaFigures) Reset() {
 	*x = QuotaFigures{}
-	mi := &file_node_v1_node_proto_msgTypes[91]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7019,7 +7135,7 @@ func (x *QuotaFigures) String() string {
 func (*QuotaFigures) ProtoMessage() {}
 
 func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[91]
+	mi := &file_node_v1_node_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7032,7 +7148,7 @@ func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaFigures.ProtoReflect.Descriptor instead.
 func (*QuotaFigures) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{91}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *QuotaFigures) GetMessages() float64 {
@@ -7080,7 +7196,7 @@ type QuotasResponse struct {
 
 func (x *QuotasResponse) Reset() {
 	*x = QuotasResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[92]
+	mi := &file_node_v1_node_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7092,7 +7208,7 @@ func (x *QuotasResponse) String() string {
 func (*QuotasResponse) ProtoMessage() {}
 
 func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[92]
+	mi := &file_node_v1_node_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7105,7 +7221,7 @@ func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotasResponse.ProtoReflect.Descriptor instead.
 func (*QuotasResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{92}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *QuotasResponse) GetFigures() []*QuotaFigures {
@@ -7146,7 +7262,7 @@ type ClientConnection struct {
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[93]
+	mi := &file_node_v1_node_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7158,7 +7274,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[93]
+	mi := &file_node_v1_node_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7171,7 +7287,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{93}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -7323,7 +7439,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[94]
+	mi := &file_node_v1_node_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7335,7 +7451,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[94]
+	mi := &file_node_v1_node_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7348,7 +7464,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{94}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{95}
 }
 
 // ListConnectionsResponse has the oldest connection first.
@@ -7361,7 +7477,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[95]
+	mi := &file_node_v1_node_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7373,7 +7489,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[95]
+	mi := &file_node_v1_node_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7386,7 +7502,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{95}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -7409,7 +7525,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[96]
+	mi := &file_node_v1_node_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7421,7 +7537,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[96]
+	mi := &file_node_v1_node_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7434,7 +7550,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{96}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -7468,7 +7584,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[97]
+	mi := &file_node_v1_node_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7480,7 +7596,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[97]
+	mi := &file_node_v1_node_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7493,7 +7609,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{97}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -7531,7 +7647,7 @@ type ClientConsumer struct {
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[98]
+	mi := &file_node_v1_node_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7543,7 +7659,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[98]
+	mi := &file_node_v1_node_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7556,7 +7672,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{98}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -7689,7 +7805,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[99]
+	mi := &file_node_v1_node_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7701,7 +7817,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[99]
+	mi := &file_node_v1_node_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7714,7 +7830,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{99}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -7741,7 +7857,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[100]
+	mi := &file_node_v1_node_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7753,7 +7869,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[100]
+	mi := &file_node_v1_node_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7766,7 +7882,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{100}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -7799,7 +7915,7 @@ type ClientChannel struct {
 
 func (x *ClientChannel) Reset() {
 	*x = ClientChannel{}
-	mi := &file_node_v1_node_proto_msgTypes[101]
+	mi := &file_node_v1_node_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7811,7 +7927,7 @@ func (x *ClientChannel) String() string {
 func (*ClientChannel) ProtoMessage() {}
 
 func (x *ClientChannel) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[101]
+	mi := &file_node_v1_node_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7824,7 +7940,7 @@ func (x *ClientChannel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientChannel.ProtoReflect.Descriptor instead.
 func (*ClientChannel) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{101}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ClientChannel) GetConnection() string {
@@ -7928,7 +8044,7 @@ type ListChannelsRequest struct {
 
 func (x *ListChannelsRequest) Reset() {
 	*x = ListChannelsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[102]
+	mi := &file_node_v1_node_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7940,7 +8056,7 @@ func (x *ListChannelsRequest) String() string {
 func (*ListChannelsRequest) ProtoMessage() {}
 
 func (x *ListChannelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[102]
+	mi := &file_node_v1_node_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7953,7 +8069,7 @@ func (x *ListChannelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChannelsRequest.ProtoReflect.Descriptor instead.
 func (*ListChannelsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{102}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListChannelsRequest) GetConnection() string {
@@ -7973,7 +8089,7 @@ type ListChannelsResponse struct {
 
 func (x *ListChannelsResponse) Reset() {
 	*x = ListChannelsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[103]
+	mi := &file_node_v1_node_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7985,7 +8101,7 @@ func (x *ListChannelsResponse) String() string {
 func (*ListChannelsResponse) ProtoMessage() {}
 
 func (x *ListChannelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[103]
+	mi := &file_node_v1_node_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7998,7 +8114,7 @@ func (x *ListChannelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChannelsResponse.ProtoReflect.Descriptor instead.
 func (*ListChannelsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{103}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ListChannelsResponse) GetChannels() []*ClientChannel {
@@ -8025,7 +8141,7 @@ type AwaitLogRequest struct {
 
 func (x *AwaitLogRequest) Reset() {
 	*x = AwaitLogRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[104]
+	mi := &file_node_v1_node_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8037,7 +8153,7 @@ func (x *AwaitLogRequest) String() string {
 func (*AwaitLogRequest) ProtoMessage() {}
 
 func (x *AwaitLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[104]
+	mi := &file_node_v1_node_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8050,7 +8166,7 @@ func (x *AwaitLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitLogRequest.ProtoReflect.Descriptor instead.
 func (*AwaitLogRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{104}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *AwaitLogRequest) GetEpoch() uint64 {
@@ -8096,7 +8212,7 @@ type AwaitLogResponse struct {
 
 func (x *AwaitLogResponse) Reset() {
 	*x = AwaitLogResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[105]
+	mi := &file_node_v1_node_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8108,7 +8224,7 @@ func (x *AwaitLogResponse) String() string {
 func (*AwaitLogResponse) ProtoMessage() {}
 
 func (x *AwaitLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[105]
+	mi := &file_node_v1_node_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8121,7 +8237,7 @@ func (x *AwaitLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitLogResponse.ProtoReflect.Descriptor instead.
 func (*AwaitLogResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{105}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *AwaitLogResponse) GetEpoch() uint64 {
@@ -8166,7 +8282,7 @@ type NodeLogLine struct {
 
 func (x *NodeLogLine) Reset() {
 	*x = NodeLogLine{}
-	mi := &file_node_v1_node_proto_msgTypes[106]
+	mi := &file_node_v1_node_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8178,7 +8294,7 @@ func (x *NodeLogLine) String() string {
 func (*NodeLogLine) ProtoMessage() {}
 
 func (x *NodeLogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[106]
+	mi := &file_node_v1_node_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8191,7 +8307,7 @@ func (x *NodeLogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLogLine.ProtoReflect.Descriptor instead.
 func (*NodeLogLine) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{106}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *NodeLogLine) GetNumber() uint64 {
@@ -8238,7 +8354,7 @@ type ExchangeFiguresRequest struct {
 
 func (x *ExchangeFiguresRequest) Reset() {
 	*x = ExchangeFiguresRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[107]
+	mi := &file_node_v1_node_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8250,7 +8366,7 @@ func (x *ExchangeFiguresRequest) String() string {
 func (*ExchangeFiguresRequest) ProtoMessage() {}
 
 func (x *ExchangeFiguresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[107]
+	mi := &file_node_v1_node_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8263,7 +8379,7 @@ func (x *ExchangeFiguresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeFiguresRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeFiguresRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{107}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{108}
 }
 
 // ExchangeFiguresResponse holds the counts of some exchanges that messages were published to.
@@ -8276,7 +8392,7 @@ type ExchangeFiguresResponse struct {
 
 func (x *ExchangeFiguresResponse) Reset() {
 	*x = ExchangeFiguresResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[108]
+	mi := &file_node_v1_node_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8288,7 +8404,7 @@ func (x *ExchangeFiguresResponse) String() string {
 func (*ExchangeFiguresResponse) ProtoMessage() {}
 
 func (x *ExchangeFiguresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[108]
+	mi := &file_node_v1_node_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8301,7 +8417,7 @@ func (x *ExchangeFiguresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeFiguresResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeFiguresResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{108}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ExchangeFiguresResponse) GetExchanges() []*ExchangeCounts {
@@ -8326,7 +8442,7 @@ type ExchangeCounts struct {
 
 func (x *ExchangeCounts) Reset() {
 	*x = ExchangeCounts{}
-	mi := &file_node_v1_node_proto_msgTypes[109]
+	mi := &file_node_v1_node_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8338,7 +8454,7 @@ func (x *ExchangeCounts) String() string {
 func (*ExchangeCounts) ProtoMessage() {}
 
 func (x *ExchangeCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[109]
+	mi := &file_node_v1_node_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8351,7 +8467,7 @@ func (x *ExchangeCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeCounts.ProtoReflect.Descriptor instead.
 func (*ExchangeCounts) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{109}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ExchangeCounts) GetVhost() string {
@@ -8392,7 +8508,7 @@ type LoginAttemptsRequest struct {
 
 func (x *LoginAttemptsRequest) Reset() {
 	*x = LoginAttemptsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[110]
+	mi := &file_node_v1_node_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8404,7 +8520,7 @@ func (x *LoginAttemptsRequest) String() string {
 func (*LoginAttemptsRequest) ProtoMessage() {}
 
 func (x *LoginAttemptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[110]
+	mi := &file_node_v1_node_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8417,7 +8533,7 @@ func (x *LoginAttemptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginAttemptsRequest.ProtoReflect.Descriptor instead.
 func (*LoginAttemptsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{110}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *LoginAttemptsRequest) GetAnew() bool {
@@ -8440,7 +8556,7 @@ type LoginAttemptsResponse struct {
 
 func (x *LoginAttemptsResponse) Reset() {
 	*x = LoginAttemptsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[111]
+	mi := &file_node_v1_node_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8452,7 +8568,7 @@ func (x *LoginAttemptsResponse) String() string {
 func (*LoginAttemptsResponse) ProtoMessage() {}
 
 func (x *LoginAttemptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[111]
+	mi := &file_node_v1_node_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8465,7 +8581,7 @@ func (x *LoginAttemptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginAttemptsResponse.ProtoReflect.Descriptor instead.
 func (*LoginAttemptsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{111}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *LoginAttemptsResponse) GetProtocols() []*LoginAttempts {
@@ -8496,7 +8612,7 @@ type LoginAttempts struct {
 
 func (x *LoginAttempts) Reset() {
 	*x = LoginAttempts{}
-	mi := &file_node_v1_node_proto_msgTypes[112]
+	mi := &file_node_v1_node_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8508,7 +8624,7 @@ func (x *LoginAttempts) String() string {
 func (*LoginAttempts) ProtoMessage() {}
 
 func (x *LoginAttempts) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[112]
+	mi := &file_node_v1_node_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8521,7 +8637,7 @@ func (x *LoginAttempts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginAttempts.ProtoReflect.Descriptor instead.
 func (*LoginAttempts) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{112}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *LoginAttempts) GetProtocol() string {
@@ -8929,7 +9045,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06vitals\x18\x12 \x01(\v2\x17.quorate.node.v1.VitalsR\x06vitals\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc7\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x97\x04\n" +
 	"\x06Vitals\x12\x15\n" +
 	"\x03cpu\x18\x01 \x01(\x01H\x00R\x03cpu\x88\x01\x01\x12\x1e\n" +
 	"\n" +
@@ -8948,10 +9064,24 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\tuptime_ms\x18\n" +
 	" \x01(\x04R\buptimeMs\x12)\n" +
 	"\x0econfirm_p99_us\x18\v \x01(\x04H\x01R\fconfirmP99Us\x88\x01\x01\x12#\n" +
-	"\vsync_p99_us\x18\f \x01(\x04H\x02R\tsyncP99Us\x88\x01\x01B\x06\n" +
+	"\vsync_p99_us\x18\f \x01(\x04H\x02R\tsyncP99Us\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"process_id\x18\r \x01(\rR\tprocessId\x12/\n" +
+	"\x06memory\x18\x0e \x01(\v2\x17.quorate.node.v1.MemoryR\x06memoryB\x06\n" +
 	"\x04_cpuB\x11\n" +
 	"\x0f_confirm_p99_usB\x0e\n" +
-	"\f_sync_p99_us\":\n" +
+	"\f_sync_p99_us\"\xf9\x01\n" +
+	"\x06Memory\x12%\n" +
+	"\x0eresident_bytes\x18\x01 \x01(\x04R\rresidentBytes\x12\x1d\n" +
+	"\n" +
+	"heap_bytes\x18\x02 \x01(\x04R\theapBytes\x12!\n" +
+	"\fbodies_bytes\x18\x03 \x01(\x04R\vbodiesBytes\x12\x1d\n" +
+	"\n" +
+	"tail_bytes\x18\x04 \x01(\x04R\ttailBytes\x12\x1f\n" +
+	"\vstack_bytes\x18\x05 \x01(\x04R\n" +
+	"stackBytes\x12#\n" +
+	"\rruntime_bytes\x18\x06 \x01(\x04R\fruntimeBytes\x12!\n" +
+	"\funused_bytes\x18\a \x01(\x04R\vunusedBytes\":\n" +
 	"\n" +
 	"LostMember\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x16\n" +
@@ -9320,7 +9450,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 118)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 119)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -9377,72 +9507,73 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*NodeStatusRequest)(nil),          // 52: quorate.node.v1.NodeStatusRequest
 	(*NodeStatusResponse)(nil),         // 53: quorate.node.v1.NodeStatusResponse
 	(*Vitals)(nil),                     // 54: quorate.node.v1.Vitals
-	(*LostMember)(nil),                 // 55: quorate.node.v1.LostMember
-	(*DiskState)(nil),                  // 56: quorate.node.v1.DiskState
-	(*TellDiskRequest)(nil),            // 57: quorate.node.v1.TellDiskRequest
-	(*TellDiskResponse)(nil),           // 58: quorate.node.v1.TellDiskResponse
-	(*GroupStatus)(nil),                // 59: quorate.node.v1.GroupStatus
-	(*JoinBaseRequest)(nil),            // 60: quorate.node.v1.JoinBaseRequest
-	(*JoinBaseResponse)(nil),           // 61: quorate.node.v1.JoinBaseResponse
-	(*TransferLeadershipRequest)(nil),  // 62: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 63: quorate.node.v1.TransferLeadershipResponse
-	(*HibernateRequest)(nil),           // 64: quorate.node.v1.HibernateRequest
-	(*RestingGroup)(nil),               // 65: quorate.node.v1.RestingGroup
-	(*HibernateResponse)(nil),          // 66: quorate.node.v1.HibernateResponse
-	(*SurveyRequest)(nil),              // 67: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 68: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 69: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 70: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 71: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 72: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 73: quorate.node.v1.DrainResponse
-	(*UndrainRequest)(nil),             // 74: quorate.node.v1.UndrainRequest
-	(*UndrainResponse)(nil),            // 75: quorate.node.v1.UndrainResponse
-	(*Operation)(nil),                  // 76: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 77: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 78: quorate.node.v1.ListOperationsResponse
-	(*AwaitEventsRequest)(nil),         // 79: quorate.node.v1.AwaitEventsRequest
-	(*AwaitEventsResponse)(nil),        // 80: quorate.node.v1.AwaitEventsResponse
-	(*Event)(nil),                      // 81: quorate.node.v1.Event
-	(*AwaitAuditRequest)(nil),          // 82: quorate.node.v1.AwaitAuditRequest
-	(*AwaitAuditResponse)(nil),         // 83: quorate.node.v1.AwaitAuditResponse
-	(*AuditRecord)(nil),                // 84: quorate.node.v1.AuditRecord
-	(*AuditChange)(nil),                // 85: quorate.node.v1.AuditChange
-	(*AwaitOperationRequest)(nil),      // 86: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 87: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 88: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 89: quorate.node.v1.CancelOperationResponse
-	(*UsageRequest)(nil),               // 90: quorate.node.v1.UsageRequest
-	(*UsageResponse)(nil),              // 91: quorate.node.v1.UsageResponse
-	(*QuotaSubject)(nil),               // 92: quorate.node.v1.QuotaSubject
-	(*QuotasRequest)(nil),              // 93: quorate.node.v1.QuotasRequest
-	(*QuotaFigures)(nil),               // 94: quorate.node.v1.QuotaFigures
-	(*QuotasResponse)(nil),             // 95: quorate.node.v1.QuotasResponse
-	(*ClientConnection)(nil),           // 96: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 97: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 98: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 99: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 100: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 101: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 102: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 103: quorate.node.v1.ListConsumersResponse
-	(*ClientChannel)(nil),              // 104: quorate.node.v1.ClientChannel
-	(*ListChannelsRequest)(nil),        // 105: quorate.node.v1.ListChannelsRequest
-	(*ListChannelsResponse)(nil),       // 106: quorate.node.v1.ListChannelsResponse
-	(*AwaitLogRequest)(nil),            // 107: quorate.node.v1.AwaitLogRequest
-	(*AwaitLogResponse)(nil),           // 108: quorate.node.v1.AwaitLogResponse
-	(*NodeLogLine)(nil),                // 109: quorate.node.v1.NodeLogLine
-	(*ExchangeFiguresRequest)(nil),     // 110: quorate.node.v1.ExchangeFiguresRequest
-	(*ExchangeFiguresResponse)(nil),    // 111: quorate.node.v1.ExchangeFiguresResponse
-	(*ExchangeCounts)(nil),             // 112: quorate.node.v1.ExchangeCounts
-	(*LoginAttemptsRequest)(nil),       // 113: quorate.node.v1.LoginAttemptsRequest
-	(*LoginAttemptsResponse)(nil),      // 114: quorate.node.v1.LoginAttemptsResponse
-	(*LoginAttempts)(nil),              // 115: quorate.node.v1.LoginAttempts
-	nil,                                // 116: quorate.node.v1.HeartbeatHello.IdentityEntry
-	nil,                                // 117: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 118: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 119: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 120: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*Memory)(nil),                     // 55: quorate.node.v1.Memory
+	(*LostMember)(nil),                 // 56: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 57: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 58: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 59: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 60: quorate.node.v1.GroupStatus
+	(*JoinBaseRequest)(nil),            // 61: quorate.node.v1.JoinBaseRequest
+	(*JoinBaseResponse)(nil),           // 62: quorate.node.v1.JoinBaseResponse
+	(*TransferLeadershipRequest)(nil),  // 63: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 64: quorate.node.v1.TransferLeadershipResponse
+	(*HibernateRequest)(nil),           // 65: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 66: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 67: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 68: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 69: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 70: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 71: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 72: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 73: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 74: quorate.node.v1.DrainResponse
+	(*UndrainRequest)(nil),             // 75: quorate.node.v1.UndrainRequest
+	(*UndrainResponse)(nil),            // 76: quorate.node.v1.UndrainResponse
+	(*Operation)(nil),                  // 77: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 78: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 79: quorate.node.v1.ListOperationsResponse
+	(*AwaitEventsRequest)(nil),         // 80: quorate.node.v1.AwaitEventsRequest
+	(*AwaitEventsResponse)(nil),        // 81: quorate.node.v1.AwaitEventsResponse
+	(*Event)(nil),                      // 82: quorate.node.v1.Event
+	(*AwaitAuditRequest)(nil),          // 83: quorate.node.v1.AwaitAuditRequest
+	(*AwaitAuditResponse)(nil),         // 84: quorate.node.v1.AwaitAuditResponse
+	(*AuditRecord)(nil),                // 85: quorate.node.v1.AuditRecord
+	(*AuditChange)(nil),                // 86: quorate.node.v1.AuditChange
+	(*AwaitOperationRequest)(nil),      // 87: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 88: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 89: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 90: quorate.node.v1.CancelOperationResponse
+	(*UsageRequest)(nil),               // 91: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 92: quorate.node.v1.UsageResponse
+	(*QuotaSubject)(nil),               // 93: quorate.node.v1.QuotaSubject
+	(*QuotasRequest)(nil),              // 94: quorate.node.v1.QuotasRequest
+	(*QuotaFigures)(nil),               // 95: quorate.node.v1.QuotaFigures
+	(*QuotasResponse)(nil),             // 96: quorate.node.v1.QuotasResponse
+	(*ClientConnection)(nil),           // 97: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 98: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 99: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 100: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 101: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 102: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 103: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 104: quorate.node.v1.ListConsumersResponse
+	(*ClientChannel)(nil),              // 105: quorate.node.v1.ClientChannel
+	(*ListChannelsRequest)(nil),        // 106: quorate.node.v1.ListChannelsRequest
+	(*ListChannelsResponse)(nil),       // 107: quorate.node.v1.ListChannelsResponse
+	(*AwaitLogRequest)(nil),            // 108: quorate.node.v1.AwaitLogRequest
+	(*AwaitLogResponse)(nil),           // 109: quorate.node.v1.AwaitLogResponse
+	(*NodeLogLine)(nil),                // 110: quorate.node.v1.NodeLogLine
+	(*ExchangeFiguresRequest)(nil),     // 111: quorate.node.v1.ExchangeFiguresRequest
+	(*ExchangeFiguresResponse)(nil),    // 112: quorate.node.v1.ExchangeFiguresResponse
+	(*ExchangeCounts)(nil),             // 113: quorate.node.v1.ExchangeCounts
+	(*LoginAttemptsRequest)(nil),       // 114: quorate.node.v1.LoginAttemptsRequest
+	(*LoginAttemptsResponse)(nil),      // 115: quorate.node.v1.LoginAttemptsResponse
+	(*LoginAttempts)(nil),              // 116: quorate.node.v1.LoginAttempts
+	nil,                                // 117: quorate.node.v1.HeartbeatHello.IdentityEntry
+	nil,                                // 118: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 119: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 120: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 121: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,   // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -9457,7 +9588,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,   // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,   // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,   // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	116, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
+	117, // 12: quorate.node.v1.HeartbeatHello.identity:type_name -> quorate.node.v1.HeartbeatHello.IdentityEntry
 	13,  // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15,  // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17,  // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -9487,110 +9618,111 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	43,  // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
 	45,  // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	42,  // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
-	59,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	117, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	118, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	119, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	60,  // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	118, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	119, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	120, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	51,  // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	50,  // 47: quorate.node.v1.LedFiguresResponse.queues:type_name -> quorate.node.v1.LedQueue
-	59,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	55,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	71,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	56,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	120, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	60,  // 48: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	56,  // 49: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	72,  // 50: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	57,  // 51: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	121, // 52: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	54,  // 53: quorate.node.v1.NodeStatusResponse.vitals:type_name -> quorate.node.v1.Vitals
-	2,   // 54: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	56,  // 55: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	65,  // 56: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	68,  // 57: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	70,  // 58: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	76,  // 59: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	76,  // 60: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	81,  // 61: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	84,  // 62: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
-	81,  // 63: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
-	85,  // 64: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
-	76,  // 65: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	76,  // 66: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	92,  // 67: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
-	94,  // 68: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
-	94,  // 69: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
-	96,  // 70: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	101, // 71: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	104, // 72: quorate.node.v1.ListChannelsResponse.channels:type_name -> quorate.node.v1.ClientChannel
-	109, // 73: quorate.node.v1.AwaitLogResponse.lines:type_name -> quorate.node.v1.NodeLogLine
-	112, // 74: quorate.node.v1.ExchangeFiguresResponse.exchanges:type_name -> quorate.node.v1.ExchangeCounts
-	115, // 75: quorate.node.v1.LoginAttemptsResponse.protocols:type_name -> quorate.node.v1.LoginAttempts
-	115, // 76: quorate.node.v1.LoginAttemptsResponse.sources:type_name -> quorate.node.v1.LoginAttempts
-	3,   // 77: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21,  // 78: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24,  // 79: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33,  // 80: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35,  // 81: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37,  // 82: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	46,  // 83: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	48,  // 84: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
-	41,  // 85: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	39,  // 86: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
-	52,  // 87: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	67,  // 88: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	64,  // 89: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	62,  // 90: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	72,  // 91: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	74,  // 92: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
-	77,  // 93: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	86,  // 94: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	88,  // 95: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	79,  // 96: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	82,  // 97: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	57,  // 98: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	90,  // 99: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	93,  // 100: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	97,  // 101: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	99,  // 102: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	102, // 103: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	107, // 104: quorate.node.v1.Node.AwaitLog:input_type -> quorate.node.v1.AwaitLogRequest
-	105, // 105: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
-	110, // 106: quorate.node.v1.Node.ExchangeFigures:input_type -> quorate.node.v1.ExchangeFiguresRequest
-	60,  // 107: quorate.node.v1.Node.JoinBase:input_type -> quorate.node.v1.JoinBaseRequest
-	113, // 108: quorate.node.v1.Node.LoginAttempts:input_type -> quorate.node.v1.LoginAttemptsRequest
-	4,   // 109: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23,  // 110: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25,  // 111: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34,  // 112: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36,  // 113: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38,  // 114: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	47,  // 115: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	49,  // 116: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
-	44,  // 117: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	40,  // 118: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
-	53,  // 119: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	69,  // 120: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	66,  // 121: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	63,  // 122: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	73,  // 123: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	75,  // 124: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
-	78,  // 125: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	87,  // 126: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	89,  // 127: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	80,  // 128: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	83,  // 129: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	58,  // 130: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	91,  // 131: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	95,  // 132: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	98,  // 133: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	100, // 134: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	103, // 135: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	108, // 136: quorate.node.v1.Node.AwaitLog:output_type -> quorate.node.v1.AwaitLogResponse
-	106, // 137: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
-	111, // 138: quorate.node.v1.Node.ExchangeFigures:output_type -> quorate.node.v1.ExchangeFiguresResponse
-	61,  // 139: quorate.node.v1.Node.JoinBase:output_type -> quorate.node.v1.JoinBaseResponse
-	114, // 140: quorate.node.v1.Node.LoginAttempts:output_type -> quorate.node.v1.LoginAttemptsResponse
-	109, // [109:141] is the sub-list for method output_type
-	77,  // [77:109] is the sub-list for method input_type
-	77,  // [77:77] is the sub-list for extension type_name
-	77,  // [77:77] is the sub-list for extension extendee
-	0,   // [0:77] is the sub-list for field type_name
+	55,  // 54: quorate.node.v1.Vitals.memory:type_name -> quorate.node.v1.Memory
+	2,   // 55: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	57,  // 56: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	66,  // 57: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	69,  // 58: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	71,  // 59: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	77,  // 60: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	77,  // 61: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	82,  // 62: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	85,  // 63: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
+	82,  // 64: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
+	86,  // 65: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
+	77,  // 66: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	77,  // 67: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	93,  // 68: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
+	95,  // 69: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
+	95,  // 70: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
+	97,  // 71: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	102, // 72: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	105, // 73: quorate.node.v1.ListChannelsResponse.channels:type_name -> quorate.node.v1.ClientChannel
+	110, // 74: quorate.node.v1.AwaitLogResponse.lines:type_name -> quorate.node.v1.NodeLogLine
+	113, // 75: quorate.node.v1.ExchangeFiguresResponse.exchanges:type_name -> quorate.node.v1.ExchangeCounts
+	116, // 76: quorate.node.v1.LoginAttemptsResponse.protocols:type_name -> quorate.node.v1.LoginAttempts
+	116, // 77: quorate.node.v1.LoginAttemptsResponse.sources:type_name -> quorate.node.v1.LoginAttempts
+	3,   // 78: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21,  // 79: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24,  // 80: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33,  // 81: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35,  // 82: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37,  // 83: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	46,  // 84: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	48,  // 85: quorate.node.v1.Node.LedFigures:input_type -> quorate.node.v1.LedFiguresRequest
+	41,  // 86: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	39,  // 87: quorate.node.v1.Node.ExportQueue:input_type -> quorate.node.v1.ExportQueueRequest
+	52,  // 88: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	68,  // 89: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	65,  // 90: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	63,  // 91: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	73,  // 92: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	75,  // 93: quorate.node.v1.Node.Undrain:input_type -> quorate.node.v1.UndrainRequest
+	78,  // 94: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	87,  // 95: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	89,  // 96: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	80,  // 97: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	83,  // 98: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	58,  // 99: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	91,  // 100: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	94,  // 101: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	98,  // 102: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	100, // 103: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	103, // 104: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	108, // 105: quorate.node.v1.Node.AwaitLog:input_type -> quorate.node.v1.AwaitLogRequest
+	106, // 106: quorate.node.v1.Node.ListChannels:input_type -> quorate.node.v1.ListChannelsRequest
+	111, // 107: quorate.node.v1.Node.ExchangeFigures:input_type -> quorate.node.v1.ExchangeFiguresRequest
+	61,  // 108: quorate.node.v1.Node.JoinBase:input_type -> quorate.node.v1.JoinBaseRequest
+	114, // 109: quorate.node.v1.Node.LoginAttempts:input_type -> quorate.node.v1.LoginAttemptsRequest
+	4,   // 110: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23,  // 111: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25,  // 112: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34,  // 113: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36,  // 114: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38,  // 115: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	47,  // 116: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	49,  // 117: quorate.node.v1.Node.LedFigures:output_type -> quorate.node.v1.LedFiguresResponse
+	44,  // 118: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	40,  // 119: quorate.node.v1.Node.ExportQueue:output_type -> quorate.node.v1.ExportQueueResponse
+	53,  // 120: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	70,  // 121: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	67,  // 122: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	64,  // 123: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	74,  // 124: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	76,  // 125: quorate.node.v1.Node.Undrain:output_type -> quorate.node.v1.UndrainResponse
+	79,  // 126: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	88,  // 127: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	90,  // 128: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	81,  // 129: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	84,  // 130: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	59,  // 131: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	92,  // 132: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	96,  // 133: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	99,  // 134: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	101, // 135: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	104, // 136: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	109, // 137: quorate.node.v1.Node.AwaitLog:output_type -> quorate.node.v1.AwaitLogResponse
+	107, // 138: quorate.node.v1.Node.ListChannels:output_type -> quorate.node.v1.ListChannelsResponse
+	112, // 139: quorate.node.v1.Node.ExchangeFigures:output_type -> quorate.node.v1.ExchangeFiguresResponse
+	62,  // 140: quorate.node.v1.Node.JoinBase:output_type -> quorate.node.v1.JoinBaseResponse
+	115, // 141: quorate.node.v1.Node.LoginAttempts:output_type -> quorate.node.v1.LoginAttemptsResponse
+	110, // [110:142] is the sub-list for method output_type
+	78,  // [78:110] is the sub-list for method input_type
+	78,  // [78:78] is the sub-list for extension type_name
+	78,  // [78:78] is the sub-list for extension extendee
+	0,   // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -9629,7 +9761,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   118,
+			NumMessages:   119,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
