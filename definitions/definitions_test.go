@@ -152,6 +152,10 @@ func TestOneVHost(t *testing.T) {
 			t.Errorf("%s %q of vhost %q is taken", o.Kind, o.Name, in)
 		}
 	}
+	older, err := Parse([]byte(`{"queues":[{"name":"q","durable":true},{"name":"r","vhost":"other","durable":true}]}`), "v")
+	if err != nil || len(older.Objects) != 1 || older.Objects[0].VHost != "v" || older.Objects[0].Name != "q" {
+		t.Errorf("a document that does not say that it is of one vhost: %+v, %v", older, err)
+	}
 }
 
 // VH-9: nothing is taken of a document that is cut off at any place.

@@ -20,7 +20,7 @@ const (
 )
 
 // Parse reads a document. With vhost it takes only what lies in that vhost; all objects of a
-// FormatVHost document go there. The error is *Faults; then no part of the document is usable.
+// FormatVHost document go there, and those that name no vhost. The error is *Faults; then no part of the document is usable.
 func Parse(text []byte, vhost string) (*Document, error) {
 	faults := &Faults{}
 	if len(text) > MaxBytes {
@@ -137,6 +137,9 @@ func (p *parser) each(top *entry, name string, read func(*entry)) {
 // in returns the vhost of an object, and whether the import includes it.
 func (p *parser) in(e *entry) (vhost string, wanted bool) {
 	if p.doc.Format == FormatVHost {
+		return p.vhost, true
+	}
+	if _, named := e.get("vhost"); !named && p.vhost != "" { // older documents of a vhost do not say that they are
 		return p.vhost, true
 	}
 	vhost = e.need("vhost")
