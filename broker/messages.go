@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/operators"
@@ -128,7 +127,7 @@ func (b *Broker) startMoving(
 		err := m.run(ctx, func(operation.Progress) {})
 		return operators.Operation{}, m.plan, failure.Translate(err, about)
 	}
-	op, err := b.Operators.Start(ctx, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.Operators.Start(ctx, kind, operators.QueueTarget(j.VHost, j.Queue), func(ctx context.Context, report func(operation.Progress)) error {
 		return failure.Translate(m.run(ctx, report), about)
 	})
 	return op, operators.Plan{}, err

@@ -222,7 +222,7 @@ func (o *Operators) ChangeMember(ctx context.Context, m ChangeMember) (Operation
 	if m.DryRun {
 		return Operation{}, planChange(m), nil
 	}
-	about := fmt.Sprintf("queue %q in vhost %q, ", rec.Name, rec.VHost)
+	about := QueueTarget(rec.VHost, rec.Name) + ", "
 	from, to := id.NodeID(m.From), id.NodeID(m.To)
 	var op Operation
 	switch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/broker/audit"
@@ -38,6 +40,20 @@ func (o *Operators) Operations(ctx context.Context, running bool) (all []Operati
 		}
 	}
 	return all, id.Names(nodes), ctx.Err()
+}
+
+// QueueTarget is the target of operations about a queue. More about it, such as a node, may follow behind a comma.
+func QueueTarget(vhost, queue string) string {
+	return fmt.Sprintf("queue %q in vhost %q", queue, vhost)
+}
+
+// OperationsOfQueue is Operations for those that are about one queue alone, running or not.
+func (o *Operators) OperationsOfQueue(ctx context.Context, vhost, queue string) (all []Operation, silent []string, err error) {
+	all, silent, err = o.Operations(ctx, false)
+	target := QueueTarget(vhost, queue)
+	return slices.DeleteFunc(all, func(x Operation) bool {
+		return x.Target != target && !strings.HasPrefix(x.Target, target+", ")
+	}), silent, err
 }
 
 // AwaitOperation returns an operation as soon as its version is above after. With 0 it returns at

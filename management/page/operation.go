@@ -10,6 +10,7 @@ func operationViews() []view {
 	return []view{
 		{path: "/ui/operations", file: "operations.html", title: "Operations", load: loadOperations},
 		{path: "/ui/operation", file: "operation.html", title: "Operation", load: loadOperation},
+		{path: "/ui/queue/operations", file: "queue_operations.html", title: "Operations of a queue", load: loadQueueOperations},
 	}
 }
 
@@ -73,14 +74,34 @@ func (b *begun) outcome(said string) outcome {
 // operationsPage is the list of long jobs.
 type operationsPage struct{ Page listPage[*operationRow] }
 
-// loadOperations has the newest jobs first, unless another order is asked for.
-func loadOperations(v *visit) (any, error) {
-	var p operationsPage
-	q := v.listQuery()
+// newestFirst has the newest jobs come first, unless another order is asked for.
+func newestFirst(q url.Values) url.Values {
 	if !q.Has("sort") {
 		q.Set("sort", "started_ms")
 		q.Set("sort_reverse", "true")
 	}
+	return q
+}
+
+// queueOperationsPage is the list of long jobs about one queue.
+type queueOperationsPage struct {
+	Queue queueRow
+	Page  listPage[*operationRow]
+}
+
+func loadQueueOperations(v *visit) (any, error) {
+	var p queueOperationsPage
+	var err error
+	if p.Queue, err = v.getQueue(); err != nil {
+		return nil, err
+	}
+	vhost, name := v.thisQueue()
+	return &p, v.list(&p.Page, newestFirst(v.innerQuery()), "/v1/queues/%s/%s/operations", vhost, name)
+}
+
+func loadOperations(v *visit) (any, error) {
+	var p operationsPage
+	q := newestFirst(v.listQuery())
 	if v.URL.Query().Get("running") != "" {
 		q.Set("running", "true")
 	}

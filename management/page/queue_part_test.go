@@ -232,6 +232,9 @@ func TestMembers(t *testing.T) {
 	}
 	x.await(path+about("work"), "<option>node-0</option>")
 	x.operationsEnd()
+	x.leads("/ui/queues/declare", aboutForm("other"))
+	x.shows("/ui/queue/operations"+about("work"), "remove-member", "node &#34;node-0&#34;", `<a href="/ui/operation?id=`)
+	x.shows("/ui/queue/operations"+about("other"), "No operation has changed this queue", "!remove-member")
 	x.leads(path+"/add", aboutForm("work", "node", "node-0"))
 	x.await(path+about("work"), "Each node of the cluster is a member")
 }
@@ -265,7 +268,7 @@ func TestQueuePartsOfOthers(t *testing.T) {
 			t.Errorf("%s: %d\n%s", path, code, body)
 		}
 	}
-	for _, path := range []string{"/messages", "/message", "/messages/publish", "/dead-letters", "/members", "/consumers", "/bindings"} {
+	for _, path := range []string{"/messages", "/message", "/messages/publish", "/dead-letters", "/members", "/consumers", "/bindings", "/operations"} {
 		if code, body, _ := other.get("/ui/queue" + path + about("work", "number", "1")); code != http.StatusForbidden && code != http.StatusNotFound {
 			t.Errorf("%s: %d\n%s", path, code, body)
 		}

@@ -76,6 +76,7 @@ func TestMembersAndNodes(t *testing.T) {
 		{do: "GET /api/health/checks/node-is-quorum-critical", code: 503, want: has(`"name":"orders"`, `"total":1`)},
 	})
 	a.begin("POST "+quorum+"/replicas/add", body)
+	a.run([]row{{do: "GET /v1/queues/%2F/orders/operations?columns=kind", code: 200, want: has(`[{"kind":"remove-member"},{"kind":"add-member"}]`)}})
 	a.run([]row{{do: "GET /api/health/checks/node-is-quorum-critical", code: 200}})
 	a.begin("DELETE /api/queues/quorum/replicas/on/"+n+"/shrink", "")
 	a.begin("POST /api/queues/quorum/replicas/on/"+n+"/grow", `{"strategy":"all","vhost_pattern":"^/$","queue_pattern":"^orders$"}`)

@@ -135,5 +135,12 @@ func TestMessagesInQueues(t *testing.T) {
 	})
 	a.operationDone()
 	a.run([]row{{do: "GET " + work, code: 200, want: has(`"m3"`)}, {do: "GET " + dead, code: 200, want: has(`"messages":[]`)}})
+	a.run([]row{
+		{do: "GET /v1/queues/%2F/work/operations", code: 200, want: has(`"kind":"delete-messages"`, `"kind":"move-messages"`, "!redrive-messages")},
+		{do: "GET /v1/queues/%2F/dead/operations", code: 200, want: has(`"kind":"redrive-messages"`, "!delete-messages")},
+		{do: "GET /v1/queues/%2F/mine/operations", code: 200, want: has("[]")},
+		{do: "GET /v1/queues/%2F/nix/operations", code: 404},
+		{who: "manager", do: "GET /v1/queues/%2F/work/operations", code: 403},
+	})
 	a.run([]row{{do: "GET /v1/audit", code: 200, want: has(`"messages.delete"`, `"messages.move"`, `"messages.redrive"`)}})
 }

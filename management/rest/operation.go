@@ -13,6 +13,7 @@ import (
 func operationRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/operations", tag: monitoring, always: true, serve: listOperations, query: listQuery(flagParam("running", "leaves out those that have ended")), says: "the long jobs of all nodes"},
+		{method: "GET", path: "/v1/queues/{vhost}/{name}/operations", tag: monitoring, serve: listQueueOperations, query: listQuery(), says: "the long jobs of all nodes that are about one queue"},
 		{method: "GET", path: "/v1/operations/{name}", tag: monitoring, always: true, serve: getOperation, says: "one long job"},
 		{method: "DELETE", path: "/v1/operations/{name}", tag: administrator, act: cancelsOperation, serve: cancelOperation, says: "asks a long job to end; what it has changed stays changed"},
 		{method: "GET", path: "/v1/operations/{name}/watch", tag: monitoring, serve: watchOperation, says: "the states of a long job until it has ended, as server-sent events"},
@@ -45,7 +46,24 @@ func listOperations(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	return c.listOf(all, silent)
+}
+
+// listOf answers with long jobs.
+func (c *call) listOf(all []operators.Operation, silent []string) (reply, error) {
 	return c.list(of(all, func(o *operators.Operation) string { return o.ID.String() }, ofOperation), silent)
+}
+
+// listQueueOperations answers 404 for a queue that is not there.
+func listQueueOperations(c *call) (reply, error) {
+	if _, err := c.api.Broker.DescribeQueue(c.Context(), c.vhost(), c.name()); err != nil {
+		return reply{}, err
+	}
+	all, silent, err := c.api.Broker.Operators.OperationsOfQueue(c.Context(), c.vhost(), c.name())
+	if err != nil {
+		return reply{}, err
+	}
+	return c.listOf(all, silent)
 }
 
 // getOperation asks the node that is part of the id, as the others do not know the job.
