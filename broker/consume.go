@@ -15,7 +15,7 @@ import (
 type Consume struct {
 	VHost, Queue string
 	Tag          string        // the client's name for the consumer, which operators see
-	Arguments    message.Table // as the client gave them; operators see them, and unknown ones are counted (C-9)
+	Arguments    message.Table // as AMQP's clients give them; operators see them, and unknown ones are counted (C-9)
 	Prefetch     uint32        // limit of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
 	AutoAck      bool
 	Priority     int32

@@ -5,12 +5,34 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
+
+// ArgConsumerTimeout is the argument of a consumer that has its own timeout, in milliseconds (CT-1).
+const ArgConsumerTimeout = "x-consumer-timeout"
+
+// ConsumerTimeout returns for how many milliseconds a delivery to a consumer of a queue may stay unacked: for its own
+// timeout if its arguments have one, else for the queue's (CT-1). 0 is without end, and for a queue that is not there. It
+// checks no permission.
+func (b *Broker) ConsumerTimeout(vhost, queue string, arguments message.Table) int64 {
+	if v, there := arguments.Get(ArgConsumerTimeout); there {
+		if ms, is := v.AsInt(); is {
+			return ms
+		}
+	}
+	v := b.view()
+	rec, err := serving.LookUp(v, vhost, queue)
+	if err != nil {
+		return 0
+	}
+	return b.policies.QueueConfig(v, rec).ConsumerTimeoutMs
+}
 
 // Consume registers a consumer. It returns when the queue's leader has the consumer.
 func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -19,6 +20,14 @@ const maxTasks = 1024
 
 // consumeServer is the server's end of one Consume stream.
 type consumeServer = grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
+
+// timeoutArgument is what operators see of a consumer's own timeout: the argument that AMQP has for it (CT-1).
+func timeoutArgument(ms *int64) message.Table {
+	if ms == nil {
+		return nil
+	}
+	return message.Table{{Name: broker.ArgConsumerTimeout, Value: message.Int64(*ms)}}
+}
 
 // Consume delivers messages of one queue.
 func (x *brokerServer) Consume(stream consumeServer) error {
@@ -58,7 +67,7 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	c, err := x.s.b.Consume(stream.Context(), broker.Consume{
 		VHost: vhostOf(open.GetVhost()), Queue: open.GetQueue(), Tag: tag, Prefetch: open.GetPrefetch(), AutoAck: open.GetAutoAck(),
 		Priority: open.GetPriority(), Exclusive: open.GetExclusive(), ExplicitCredit: open.GetExplicitCredit(),
-		HasTimeout: open.ConsumerTimeoutMs != nil, TimeoutMs: open.GetConsumerTimeoutMs(),
+		HasTimeout: open.ConsumerTimeoutMs != nil, TimeoutMs: open.GetConsumerTimeoutMs(), Arguments: timeoutArgument(open.ConsumerTimeoutMs),
 	})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/management/login"
@@ -47,7 +48,6 @@ func New(c Config) *Handler {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	guard := login.New(c.Broker)
-	mux := http.NewServeMux()
 	var own *stats.Collector
 	if c.Stats == nil {
 		own = stats.New(stats.Config{Broker: c.Broker, Logger: c.Logger})
@@ -56,11 +56,21 @@ func New(c Config) *Handler {
 	api := rest.New(rest.Config{
 		Broker: c.Broker, Guard: guard, Stats: c.Stats, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts,
 	})
-	mux.Handle("/api/", api)
-	mux.Handle("/v1/", api)
-	mux.Handle("/openapi.json", api)
-	mux.Handle("/", page.New(page.Config{API: api, Guard: guard, Logger: c.Logger}))
-	return &Handler{Handler: http.NewCrossOriginProtection().Handler(mux), own: own}
+	site := page.New(page.Config{API: api, Guard: guard, Logger: c.Logger})
+	// No http.ServeMux: it would send clients away that leave the name of the default exchange empty in a path.
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isOfAPI(r.URL.Path) {
+			api.ServeHTTP(w, r)
+		} else {
+			site.ServeHTTP(w, r)
+		}
+	})
+	return &Handler{Handler: http.NewCrossOriginProtection().Handler(both), own: own}
+}
+
+// isOfAPI reports whether a path is the API's; all others are the page's.
+func isOfAPI(path string) bool {
+	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/v1/") || path == "/openapi.json"
 }
 
 // ConnContext remembers the logins of a connection, so that the log has each user once. It is for

@@ -221,7 +221,7 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 		"queue": map[string]any{"name": "orders", "vhost": "/"}, "consumer_tag": "worker", "ack_required": true, "exclusive": false,
 		"prefetch_count": 5.0, "active": true, "activity_status": "up",
 		"arguments": map[string]any{"x-priority": 3.0, "mine": map[string]any{"a": "b"}},
-		"priority":  3.0, "messages_unacknowledged": 0.0, "messages_buffered": 0.0,
+		"priority":  3.0, "messages_unacknowledged": 0.0, "messages_buffered": 0.0, "consumer_timeout": 1.8e6,
 		"channel_details": map[string]any{
 			"name": fmt.Sprint(of["name"], " (2)"), "number": 2.0, "connection_name": of["name"], "node": of["node"], "user": "guest", "peer_host": "127.0.0.1", "peer_port": of["peer_port"],
 		},
@@ -369,5 +369,18 @@ func TestOtherSites(t *testing.T) {
 		if answer.StatusCode != x.want {
 			t.Errorf("from %q: %d, want %d", x.site, answer.StatusCode, x.want)
 		}
+	}
+}
+
+// A path that leaves the name of an exchange empty is about the default exchange, as in RabbitMQ: rabbitmqadmin 2 publishes so.
+func TestEmptyNameOfExchange(t *testing.T) {
+	c := testcluster.Start(t, 1)
+	w := serve(t, c.Broker(0), c.Name(0))
+	if code, _ := w.ask(http.MethodPut, "/api/queues/%2F/q", "guest", "guest", nil); code != http.StatusCreated {
+		t.Fatal(code)
+	}
+	var all []map[string]any
+	if code, _ := w.ask(http.MethodGet, "/api/exchanges/%2F//bindings/source", "guest", "guest", &all); code != http.StatusOK || len(all) != 1 || all[0]["destination"] != "q" {
+		t.Errorf("%d %v", code, all)
 	}
 }

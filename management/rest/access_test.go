@@ -35,6 +35,7 @@ func whole(c *testcluster.Cluster) rest.Config {
 			},
 			Settings:    func() map[string]any { return map[string]any{"log.level": "info"} },
 			Connections: func() (open, most int) { return 3, 4 },
+			Expected:    func() int { return 1 },
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/operators"
 )
@@ -8,7 +10,7 @@ import (
 // attemptRoutes are about attempts to log in.
 func attemptRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/auth/attempts/{node}", tag: monitoring, always: true, serve: listAttempts(false), query: listQuery(), says: "how many attempts to log in a node has accepted and refused, by protocol"},
+		{method: "GET", path: "/api/auth/attempts/{node}", tag: monitoring, always: true, serve: listAttempts(false), query: listQuery(flagParam("all", "shows gRPC too, which RabbitMQ's tools do not know")), says: "how many attempts to log in a node has accepted and refused, by protocol"},
 		{method: "GET", path: "/api/auth/attempts/{node}/source", tag: monitoring, always: true, serve: listAttempts(true), query: listQuery(), says: "the same by address and user, of the sources that were seen last"},
 		{method: "DELETE", path: "/api/auth/attempts/{node}", tag: administrator, always: true, act: resetsAttempts, serve: resetAttempts, says: "has a node count attempts to log in anew"},
 		{method: "DELETE", path: "/api/auth/attempts/{node}/source", tag: administrator, always: true, act: resetsAttempts, serve: resetAttempts, says: "the same"},
@@ -42,6 +44,10 @@ func listAttempts(bySource bool) func(c *call) (reply, error) {
 		protocols, sources, err := c.api.Broker.Operators.LoginAttempts(c.Context(), c.PathValue("node"))
 		if err != nil {
 			return reply{}, err
+		}
+		if !bySource && !c.flag("all") {
+			// rabbitmqadmin shows nothing at all if there is a protocol that it does not know.
+			protocols = slices.DeleteFunc(protocols, func(a operators.LoginAttempts) bool { return a.Protocol == "grpc" })
 		}
 		if !bySource {
 			return c.list(of(protocols, func(a *operators.LoginAttempts) string { return protocolOfAttempts(a.Protocol) }, ofAttempts), nil)

@@ -113,7 +113,7 @@ func (c *call) consumersOn(x *connections.ChannelInfo) ([]object, error) {
 	}
 	for i := range all {
 		if y := &all[i]; y.Connection == x.Connection && y.Channel == x.Number {
-			out = append(out, ofConsumer(y))
+			out = append(out, c.ofConsumer(y))
 		}
 	}
 	return out, err

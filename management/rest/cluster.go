@@ -21,6 +21,8 @@ func clusterRoutes() []route {
 		{method: "GET", path: "/api/extensions", tag: management, always: true, serve: listExtensions, says: "extensions of the web page, of which there are none"},
 		{method: "GET", path: "/api/feature-flags", tag: management, serve: listFeatureFlags, query: listQuery(), says: "the versions of stored state, and whether they are finalised"},
 		{method: "PUT", path: "/api/feature-flags/{name}/enable", tag: administrator, act: finalises, serve: enableFeatureFlag, says: "finalises the newest version of stored state, which cannot be undone"},
+		{method: "GET", path: "/api/deprecated-features", tag: management, always: true, serve: listDeprecated, query: listQuery(), says: "the features that are to be removed, of which there are none"},
+		{method: "GET", path: "/api/deprecated-features/used", tag: management, always: true, serve: listDeprecated, query: listQuery(), says: "those of them that are used"},
 		{method: "GET", path: "/api/config/effective", tag: administrator, always: true, serve: listSettings, says: "the settings that are in force on this node, without secrets"},
 		{method: "GET", path: "/v1/cluster", tag: monitoring, always: true, serve: getCluster, says: "the state of the cluster and its nodes, with what each node says of itself"},
 		{method: "POST", path: "/v1/nodes/{name}/drain", tag: administrator, act: changesNode(audit.OpNodeDrain), serve: drainNode, says: "moves all leadership off a node, as an operation; body: timeout_ms, 0 for as long as it takes"},
@@ -120,6 +122,9 @@ func enableFeatureFlag(c *call) (reply, error) {
 	_, _, _, err = o.Finalise(c.Context(), false)
 	return reply{}, err
 }
+
+// listDeprecated lists nothing: no release has said of a feature that it goes.
+func listDeprecated(c *call) (reply, error) { return c.list(rows{}, nil) }
 
 // listSettings shows the settings of this node alone: nodes may differ.
 func listSettings(c *call) (reply, error) {

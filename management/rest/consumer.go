@@ -6,21 +6,23 @@ import (
 )
 
 // ofConsumer gives a consumer the names and the activity words of RabbitMQ's HTTP API.
-func ofConsumer(c *connections.ConsumerInfo) object {
-	host, port := hostOf(c.Peer)
+func (c *call) ofConsumer(x *connections.ConsumerInfo) object {
+	host, port := hostOf(x.Peer)
+	arguments := propertiesOf(x.Arguments)
 	active, status := true, "up"
-	switch c.Activity {
+	switch x.Activity {
 	case broker.Active.String():
 		status = "single_active"
 	case broker.Waiting.String():
 		active, status = false, "waiting"
 	}
 	return object{
-		"queue": object{"name": c.Queue, "vhost": c.VHost}, "consumer_tag": c.Tag, "ack_required": !c.AutoAck, "exclusive": c.Exclusive,
-		"prefetch_count": c.Prefetch, "active": active, "activity_status": status, "arguments": propertiesOf(c.Arguments),
-		"priority": c.Priority, "messages_unacknowledged": c.Unsettled, "messages_buffered": c.Buffered, "since_ms": c.SinceMs,
+		"queue": object{"name": x.Queue, "vhost": x.VHost}, "consumer_tag": x.Tag, "ack_required": !x.AutoAck, "exclusive": x.Exclusive,
+		"prefetch_count": x.Prefetch, "active": active, "activity_status": status, "arguments": arguments,
+		"priority": x.Priority, "messages_unacknowledged": x.Unsettled, "messages_buffered": x.Buffered, "since_ms": x.SinceMs,
+		"consumer_timeout": c.api.Broker.ConsumerTimeout(x.VHost, x.Queue, arguments),
 		"channel_details": object{
-			"name": channelName(c.ConnectionName, c.Channel), "number": c.Channel, "connection_name": c.ConnectionName, "node": string(c.Node), "user": c.User, "peer_host": host, "peer_port": port,
+			"name": channelName(x.ConnectionName, x.Channel), "number": x.Channel, "connection_name": x.ConnectionName, "node": string(x.Node), "user": x.User, "peer_host": host, "peer_port": port,
 		},
 	}
 }
@@ -37,5 +39,5 @@ func listConsumers(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.list(of(all, func(x *connections.ConsumerInfo) string { return x.Tag }, ofConsumer), silent)
+	return c.list(of(all, func(x *connections.ConsumerInfo) string { return x.Tag }, c.ofConsumer), silent)
 }

@@ -12,6 +12,8 @@ type Facts struct {
 	Certificates func() map[string]time.Time
 	// Settings returns the settings in force by their names, without secrets.
 	Settings func() map[string]any
+	// Expected returns with how many nodes the cluster was to be founded.
+	Expected func() int
 	// Connections returns how many clients are connected to the node, and its limit.
 	Connections func() (open, most int)
 }
@@ -19,5 +21,6 @@ type Facts struct {
 // Listener is an open port of a node.
 type Listener struct {
 	Protocol string // amqp, grpc or http; with TLS, "/ssl" follows
+	Address  string // host that it listens on; "": all addresses of the machine
 	Port     uint16
 }

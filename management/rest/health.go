@@ -24,11 +24,13 @@ func healthRoutes() []route {
 		check("certificate-expiration/{within}/{unit}", checkCertificates, "no certificate of this node ends within so many days, weeks, months or years"),
 		check("port-listener/{port}", checkPort, "the node listens on a port"),
 		check("protocol-listener/{protocols}", checkProtocols, "the node listens for all of the protocols, with commas between"),
+		route{method: "GET", path: "/api/aliveness-test/{vhost}", tag: management, always: true, serve: checkVHost, says: "the vhost is there, and the node serves clients"},
 		check("virtual-hosts", checkServing, "the vhosts work, which they do while the node serves"),
 		check("node-is-mirror-sync-critical", checkNothing, "always well: there are no mirrors"),
 		check("ready-to-serve-clients", checkReady, "the node is ready for clients: it is started, not drained and not cut off"),
 		check("is-in-service", checkServing, "the node serves clients"),
 		check("below-node-connection-limit", checkConnections, "the node takes one more connection"),
+		check("reached-target-cluster-size", checkSize, "the cluster has as many nodes as it was to be founded with, or more"),
 		check("metadata-store/initialized", checkCatalog, "the node has a view of the catalog"),
 		check("metadata-store/initialized/with-data", checkServing, "the node's view of the catalog has what a cluster begins with"),
 	)
@@ -59,6 +61,17 @@ func checkNothing(*call) (reply, error) { return well() }
 func checkReady(c *call) (reply, error) { return judge(c.api.Broker.Ready()) }
 
 func checkServing(c *call) (reply, error) { return judge(c.api.Broker.Serving.Serves()) }
+
+// checkVHost answers 404 for a vhost that the caller may not see.
+func checkVHost(c *call) (reply, error) {
+	if err := c.api.Broker.Serving.Serves(); err != nil {
+		return unwell(err.Error(), nil)
+	}
+	if _, err := c.visibleVHost(); err != nil {
+		return reply{}, err
+	}
+	return well()
+}
 
 func checkAlarms(c *call) (reply, error) { return c.checkAlarmsOf("") }
 
@@ -201,6 +214,23 @@ func checkConnections(c *call) (reply, error) {
 	open, most := c.api.Facts.Connections()
 	if open >= most {
 		return unwell(strconv.Itoa(open)+" connections are open, and the limit is "+strconv.Itoa(most), nil)
+	}
+	return well()
+}
+
+// checkSize counts nodes, whether they answer or not: a node that is away for a while is no smaller cluster.
+func checkSize(c *call) (reply, error) {
+	if c.api.Facts.Expected == nil {
+		return unknownHere("with how many nodes the cluster was to be founded")
+	}
+	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), false)
+	if err != nil {
+		return reply{}, err
+	}
+	size, target := len(s.Nodes), c.api.Facts.Expected()
+	more := object{"cluster_size": size, "target_cluster_size": target}
+	if size < target {
+		return unwell("the cluster has "+strconv.Itoa(size)+" of "+strconv.Itoa(target)+" nodes (cluster.expect)", more)
 	}
 	return well()
 }

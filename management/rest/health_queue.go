@@ -42,7 +42,10 @@ func (c *call) findQueues(vhost string, fault func(q *broker.Queue) bool) (found
 				continue
 			}
 			if found++; len(shown) < maxShownQueues {
-				shown = append(shown, object{"name": q.Name, "virtual_host": q.VHost, "type": q.Type, "state": q.State, "members": q.Members, "online": q.Online})
+				shown = append(shown, object{
+					"name": q.Name, "virtual_host": q.VHost, "readable_name": "queue '" + q.Name + "' in vhost '" + q.VHost + "'",
+					"type": q.Type, "state": q.State, "members": q.Members, "online": q.Online,
+				})
 			}
 		}
 		if token = next; next == "" {

@@ -1,7 +1,10 @@
 package rest
 
 import (
+	"cmp"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/management/stats"
@@ -13,8 +16,12 @@ func overviewRoutes() []route {
 		{method: "GET", path: "/api/overview", tag: management, serve: overview, says: "the cluster in figures: objects, messages in queues, and for monitoring what its nodes have counted"},
 		{method: "GET", path: "/api/nodes", tag: monitoring, always: true, serve: listNodes, query: listQuery(), says: "the nodes as this one sees them, with what each says of itself"},
 		{method: "GET", path: "/api/nodes/{name}", tag: monitoring, always: true, serve: getNode, says: "one node"},
+		{method: "GET", path: "/api/nodes/{name}/memory", tag: monitoring, always: true, serve: getNodeMemory, says: "what the memory of a node is for"},
 	}
 }
+
+// ratesMode is RabbitMQ's word for rates of everything but channels.
+const ratesMode = "basic"
 
 // overview counts what the caller may see (VH-12).
 func overview(c *call) (reply, error) {
@@ -42,25 +49,34 @@ func overview(c *call) (reply, error) {
 	ready, unsettled, others, consumers := queues.Totals()
 	silent = append(silent, queues.Silent...)
 	slices.Sort(silent)
+	totals, err := c.queueTotals(ready, unsettled, others)
+	if err != nil {
+		return reply{}, err
+	}
 	out := object{
 		"product_name": "Quorate", "product_version": c.api.Version, "management_version": c.api.Version, "rabbitmq_version": c.api.Version,
-		"cluster_name": c.api.Cluster, "node": c.api.Node, "rates_mode": "basic",
+		"cluster_name": c.api.Cluster, "node": c.api.Node, "rates_mode": ratesMode,
 		"object_totals": object{
 			"connections": len(connections), "channels": channels, "consumers": consumers, "queues": queues.Len(), "exchanges": exchanges,
 		},
-		"queue_totals": object{"messages": ready + unsettled + others, "messages_ready": ready, "messages_unacknowledged": unsettled},
-		"listeners":    c.listeners(), "contexts": []object{}, "exchange_types": exchangeTypes(),
+		"queue_totals": totals, "listeners": c.listeners(), "contexts": []object{}, "exchange_types": exchangeTypes(),
 	}
 	if b.Logins.Require(ctx, monitoring) == nil {
 		sample, err := c.api.Stats.Cluster(ctx)
 		if err != nil {
 			return reply{}, err
 		}
-		out["message_stats"] = counted(sample.Nodes)
-		addRates(out, &sample.Rates)
+		newest, err := c.api.Stats.Queues(ctx)
+		if err != nil {
+			return reply{}, err
+		}
+		out["message_stats"] = counted(sample, newest.Counts())
 	}
 	return reply{body: out, silent: slices.Compact(silent)}, nil
 }
+
+// allAddresses is RabbitMQ's address of a listener on all addresses of a machine.
+const allAddresses = "::"
 
 // listeners are the open ports of this node, as far as it knows them.
 func (c *call) listeners() []object {
@@ -69,7 +85,7 @@ func (c *call) listeners() []object {
 		return out
 	}
 	for _, l := range c.api.Facts.Listeners() {
-		out = append(out, object{"node": c.api.Node, "protocol": l.Protocol, "port": l.Port})
+		out = append(out, object{"node": c.api.Node, "protocol": l.Protocol, "ip_address": cmp.Or(l.Address, allAddresses), "port": l.Port})
 	}
 	return out
 }
@@ -83,17 +99,54 @@ func exchangeTypes() []object {
 	return out
 }
 
-// counted adds up what the nodes have counted since their starts.
-func counted(nodes []stats.Node) object {
-	out := object{}
-	for field, counter := range map[string]string{
-		"publish": "published", "confirm": "confirmed", "return_unroutable": "unroutable_returned", "drop_unroutable": "unroutable_dropped",
+// queueTotals shows how many messages the queues have that the caller may see, and how fast they become more.
+func (c *call) queueTotals(ready, unsettled, others uint64) (object, error) {
+	newest, err := c.api.Stats.Queues(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.api.Broker.Administration.ListVHosts(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	var growth stats.Growth
+	for i := range all {
+		growth = growth.Plus(newest.VHost(all[i].Name).Growth)
+	}
+	out := object{"messages": ready + unsettled + others, "messages_ready": ready, "messages_unacknowledged": unsettled}
+	return out.withGrowth(&growth), nil
+}
+
+// counted shows what the nodes have counted since their starts, and the queues since they were declared, with rates.
+func counted(s *stats.Cluster, queues stats.Counts) object {
+	out, r := object{"ack": queues.Ack, "redeliver": queues.Redeliver}, &s.Rates
+	given := uint64(0)
+	for _, x := range []struct {
+		field, counter string
+		given          bool // a message that a client was given
+		rate           float64
+	}{
+		{"publish", "published", false, r.Publish},
+		{"confirm", "confirmed", false, r.Confirm},
+		{"return_unroutable", "unroutable_returned", false, r.Returned},
+		{"drop_unroutable", "unroutable_dropped", false, r.Dropped},
+		{"deliver", "consumed", true, r.Consumed},
+		{"deliver_no_ack", "consumed_auto_ack", true, r.ConsumedAutoAck},
+		{"get", "got", true, r.Got},
+		{"get_no_ack", "got_auto_ack", true, r.GotAutoAck},
 	} {
 		sum := uint64(0)
-		for i := range nodes {
-			sum += nodes[i].Counters[counter]
+		for i := range s.Nodes {
+			sum += s.Nodes[i].Counters[x.counter]
 		}
-		out[field] = sum
+		out[x.field], out[x.field+"_details"] = sum, object{"rate": x.rate}
+		if x.given {
+			given += sum
+		}
+	}
+	out["deliver_get"] = given
+	for field, rate := range map[string]float64{"deliver_get": r.Deliver, "redeliver": r.Redeliver, "ack": r.Ack} {
+		out[field+"_details"] = object{"rate": rate}
 	}
 	return out
 }
@@ -107,22 +160,36 @@ func listNodes(c *call) (reply, error) {
 }
 
 func getNode(c *call) (reply, error) {
-	status, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
+	n, err := c.findNode()
 	if err != nil {
 		return reply{}, err
 	}
-	i := slices.IndexFunc(status.Nodes, func(n operators.NodeStatus) bool { return n.ID == c.name() })
-	if i < 0 {
-		return reply{}, missing("node", "", c.name())
-	}
-	return reply{body: ofNode(&status.Nodes[i])}, nil
+	return reply{body: ofNode(n)}, nil
 }
 
-// ofNode gives a node the names that RabbitMQ's HTTP API has, as far as they mean something here.
+// findNode asks all nodes for their state, and returns that of the path's.
+func (c *call) findNode() (*operators.NodeStatus, error) {
+	status, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(status.Nodes, func(n operators.NodeStatus) bool { return n.ID == c.name() })
+	if i < 0 {
+		return nil, missing("node", "", c.name())
+	}
+	return &status.Nodes[i], nil
+}
+
+// noLimit stands for a number without a limit: tools take no larger one.
+const noLimit = math.MaxInt32
+
+// ofNode gives a node the names that RabbitMQ's HTTP API has, as far as they mean something here. What a node has not said
+// is left out, as in RabbitMQ.
 func ofNode(n *operators.NodeStatus) object {
 	out := object{
 		"name": n.ID, "type": "disc", "running": n.Answers && n.Refused == "", "being_drained": n.Draining,
-		"partitions": []string{}, "mem_alarm": false, "disk_free_alarm": false, "version": n.Version, "client_address": n.ClientAddress,
+		"partitions": []string{}, "mem_alarm": false, "disk_free_alarm": false, "client_address": n.ClientAddress,
+		"version": n.Version, "rabbitmq_version": n.Version, "rates_mode": ratesMode, "enabled_plugins": []string{}, "applications": []object{},
 		"quorum_queues": n.Replicas, "quorum_queue_leaders": n.Leaders, "alarms": reasons(n.Alarms()),
 	}
 	if n.Answers {
@@ -137,8 +204,12 @@ func ofNode(n *operators.NodeStatus) object {
 	}
 	if v := n.Vitals; v != nil {
 		out["mem_used"], out["mem_limit"], out["mem_alarm"] = v.Memory, v.MemoryHigh, v.MemoryHigh > 0 && v.Memory > v.MemoryHigh
-		out["fd_used"], out["fd_total"], out["proc_used"], out["run_queue"] = v.Files, v.FilesLimit, v.Goroutines, v.Runnable
+		out["fd_used"], out["fd_total"] = v.Files, min(v.FilesLimit, noLimit)
+		out["proc_used"], out["proc_total"], out["run_queue"] = v.Goroutines, noLimit, v.Runnable
 		out["uptime"], out["processors"] = v.Uptime.Milliseconds(), v.Processors
+		if v.Process > 0 {
+			out["os_pid"] = strconv.FormatUint(uint64(v.Process), 10)
+		}
 	}
 	if k := n.Clock; k != nil {
 		out["clock_offset_us"], out["clock_off"] = k.Offset.Microseconds(), k.Off

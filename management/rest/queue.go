@@ -30,23 +30,21 @@ func listQueues(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	rates := func(uint64) *stats.Rates { return nil }
+	newest := &stats.Queues{} // knows no queue
 	if figures {
-		newest, err := c.api.Stats.Queues(c.Context())
-		if err != nil {
+		if newest, err = c.api.Stats.Queues(c.Context()); err != nil {
 			return reply{}, err
 		}
-		rates = newest.RatesOf
 	}
 	all := rows{count: l.Len(), name: l.Name, build: func(i int) object {
 		q := l.Queue(i)
-		return ofQueue(&q, rates(q.UID))
+		return ofQueue(&q, newest.RatesOf(q.UID)).withGrowth(newest.GrowthOf(q.UID))
 	}, value: func(i int, path string) (any, bool) {
 		if path == "policy" {
 			return orNull(l.Policy(i)), true
 		}
 		q := l.Brief(i)
-		return queueValue(&q, rates, path)
+		return queueValue(&q, newest.RatesOf, path)
 	}}
 	return c.list(all, l.Silent)
 }
@@ -118,7 +116,7 @@ func getQueue(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := ofQueue(&q, newest.RatesOf(q.UID))
+	out := ofQueue(&q, newest.RatesOf(q.UID)).withGrowth(newest.GrowthOf(q.UID))
 	if q.Stats != nil {
 		out["dead_letters"] = ofDeadLetters(q.Stats)
 	}
@@ -186,7 +184,8 @@ func addQueueFigures(out object, s *broker.QueueStats) {
 		out["consumer_capacity"], out["consumer_utilisation"] = capacity, capacity
 	}
 	out["message_stats"] = object{
-		"publish": s.Enqueued, "deliver_get": s.Delivered, "get": s.Gets, "get_empty": s.EmptyGets, "redeliver": s.Redelivered, "ack": s.Settled,
+		"publish": s.Enqueued, "deliver_get": s.Delivered, "deliver": s.Delivered - min(s.Delivered, s.Gets), "get": s.Gets, "get_empty": s.EmptyGets,
+		"redeliver": s.Redelivered, "ack": s.Settled,
 	}
 	if len(s.DeadLettered) > 0 {
 		out["dead_lettered"] = s.DeadLettered
@@ -203,12 +202,24 @@ func addRates(out object, r *stats.Rates) {
 		return
 	}
 	for field, rate := range map[string]float64{
-		"publish": r.Publish, "confirm": r.Confirm, "deliver_get": r.Deliver, "get": r.Get, "redeliver": r.Redeliver, "ack": r.Ack,
+		"publish": r.Publish, "confirm": r.Confirm, "deliver_get": r.Deliver, "deliver": max(0, r.Deliver-r.Get), "get": r.Get,
+		"redeliver": r.Redeliver, "ack": r.Ack,
 	} {
 		if _, is := counts[field]; is {
 			counts[field+"_details"] = object{"rate": rate}
 		}
 	}
+}
+
+// withGrowth adds how fast the messages become more that an object counts; nil: it is not known.
+func (o object) withGrowth(g *stats.Growth) object {
+	if _, counts := o["messages"]; !counts || g == nil {
+		return o
+	}
+	for field, rate := range map[string]float64{"messages": g.Messages, "messages_ready": g.Ready, "messages_unacknowledged": g.Unsettled} {
+		o[field+"_details"] = object{"rate": rate}
+	}
+	return o
 }
 
 // orNull is null for an empty name.

@@ -90,6 +90,11 @@ func TestQueuesWithFigures(t *testing.T) {
 	if len(bare) != 2 || bare[0].Messages != nil || bare[0].State != "" {
 		t.Errorf("%+v", bare)
 	}
+	var totals []queue
+	a.get("", "/api/queues?disable_stats=true&enable_queue_totals=true&name=q3", &totals)
+	if len(totals) != 1 || totals[0].Messages == nil || *totals[0].Messages != 3 {
+		t.Errorf("%+v", totals)
+	}
 	var seen []queue
 	a.get("stranger", "/api/queues", &seen)
 	if len(seen) != 0 {
@@ -119,14 +124,16 @@ func TestOverviewAndNodes(t *testing.T) {
 		a.queue(name, 1)
 	}
 	var all struct {
-		Objects map[string]int           `json:"object_totals"`
-		Queues  map[string]uint64        `json:"queue_totals"`
+		Objects map[string]int `json:"object_totals"`
+		Queues  struct {
+			Ready uint64 `json:"messages_ready"`
+		} `json:"queue_totals"`
 		Stats   struct{ Confirm uint64 } `json:"message_stats"`
 		Cluster string                   `json:"cluster_name"`
 	}
 	testcluster.Poll(t, "the overview adds up", func() error {
 		a.get("", "/api/overview", &all)
-		if all.Queues["messages_ready"] != 2 || all.Objects["queues"] != 2 || all.Stats.Confirm != 2 || all.Objects["exchanges"] < 7 {
+		if all.Queues.Ready != 2 || all.Objects["queues"] != 2 || all.Stats.Confirm != 2 || all.Objects["exchanges"] < 7 {
 			return fmt.Errorf("%+v", all)
 		}
 		return nil

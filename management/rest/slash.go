@@ -30,9 +30,13 @@ func muxPath(path string) string {
 	return path
 }
 
+// exchangeSegment is the place of an exchange's name in the paths about one, in segments.
+const exchangeSegment = 4
+
 // markSlashes marks the segments of a request's path that are an escaped slash, drops a slash at the end, which clients of
 // RabbitMQ put behind the names of lists, and gives it the path of the mux. What deletes keeps it: there the slash means that
-// a name was forgotten, and without it the path is that of what has the thing.
+// a name was forgotten, and without it the path is that of what has the thing. Within a path about an exchange an empty name
+// is that of the default exchange, which http.ServeMux would take for a misprint.
 func markSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, found := strings.Split(r.URL.EscapedPath(), "/"), false
@@ -43,6 +47,9 @@ func markSlashes(next http.Handler) http.Handler {
 			if strings.EqualFold(s, "%2F") {
 				segments[i], found = escapedMarked, true
 			}
+		}
+		if len(segments) > exchangeSegment+1 && segments[1] == "api" && segments[2] == "exchanges" && segments[exchangeSegment] == "" {
+			segments[exchangeSegment], found = defaultExchange, true
 		}
 		if prefix := strings.Split(userConnections, "/"); len(segments) == len(prefix) && slices.Equal(segments[:4], prefix[:4]) {
 			segments, found = []string{"", "api", "connections-of-user", segments[4]}, true

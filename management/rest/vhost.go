@@ -59,14 +59,13 @@ func unknownArguments(refuse bool) string {
 // the collector's figures.
 func (o object) withFigures(h *stats.VHost) object {
 	t, c := &h.Totals, &h.Counts
-	o["messages"], o["messages_details"] = t.Messages(), object{"rate": h.Growth.Messages}
-	o["messages_ready"], o["messages_ready_details"] = t.Ready, object{"rate": h.Growth.Ready}
-	o["messages_unacknowledged"], o["messages_unacknowledged_details"] = t.Unsettled, object{"rate": h.Growth.Unsettled}
+	o["messages"], o["messages_ready"], o["messages_unacknowledged"] = t.Messages(), t.Ready, t.Unsettled
 	o["message_stats"] = object{
-		"publish": c.Publish, "deliver_get": c.Deliver, "get": c.Get, "get_empty": c.EmptyGets, "redeliver": c.Redeliver, "ack": c.Ack,
+		"publish": c.Publish, "deliver_get": c.Deliver, "deliver": c.Deliver - min(c.Deliver, c.Get), "get": c.Get, "get_empty": c.EmptyGets,
+		"redeliver": c.Redeliver, "ack": c.Ack,
 	}
 	addRates(o, &h.Rates)
-	return o
+	return o.withGrowth(&h.Growth)
 }
 
 // listVHosts leaves out those that the caller may not see.

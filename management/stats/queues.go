@@ -29,7 +29,11 @@ func newQueues(before *Queues, all []broker.LedStats, at time.Time, silent []str
 		x, q := &all[i], &queues[i]
 		*q = Queue{VHost: x.VHost, Name: x.Name, Leader: x.Leader, Stats: x.Stats}
 		if before != nil {
-			q.Rates = queueRates(before.Of[x.UID], q, at.Sub(before.At))
+			was := before.Of[x.UID]
+			q.Rates = queueRates(was, q, at.Sub(before.At))
+			if was != nil && was.Leader == q.Leader && out.Over > 0 {
+				q.Growth = growth(totalsOf(was.Stats), totalsOf(q.Stats), out.Over)
+			}
 		}
 		out.Of[x.UID] = q
 		out.Totals.add(q.Stats)
@@ -52,11 +56,6 @@ func (q *Queues) grow(before *Queues) {
 		return
 	}
 	for name, h := range q.VHosts {
-		was := &before.VHost(name).Totals
-		h.Growth = Growth{
-			Messages:  change(was.Messages(), h.Totals.Messages(), q.Over),
-			Ready:     change(was.Ready, h.Totals.Ready, q.Over),
-			Unsettled: change(was.Unsettled, h.Totals.Unsettled, q.Over),
-		}
+		h.Growth = growth(&before.VHost(name).Totals, &h.Totals, q.Over)
 	}
 }

@@ -40,7 +40,11 @@ func gatewayRates(before, now *Node, elapsed time.Duration) Rates {
 		return Rates{}
 	}
 	rate := func(name string) float64 { return perSecond(before.Counters[name], now.Counters[name], elapsed) }
-	return Rates{Publish: rate("published"), Confirm: rate("confirmed"), DeadLetter: rate("dead_letters_confirmed")}
+	return Rates{
+		Publish: rate("published"), Confirm: rate("confirmed"), DeadLetter: rate("dead_letters_confirmed"),
+		Returned: rate("unroutable_returned"), Dropped: rate("unroutable_dropped"),
+		Consumed: rate("consumed"), ConsumedAutoAck: rate("consumed_auto_ack"), Got: rate("got"), GotAutoAck: rate("got_auto_ack"),
+	}
 }
 
 // sumOf adds up counts.
@@ -55,6 +59,9 @@ func sumOf(counts map[string]uint64) (sum uint64) {
 func (r *Rates) add(x *Rates) {
 	r.Publish, r.Confirm, r.Deliver, r.Get = r.Publish+x.Publish, r.Confirm+x.Confirm, r.Deliver+x.Deliver, r.Get+x.Get
 	r.Ack, r.Redeliver, r.DeadLetter = r.Ack+x.Ack, r.Redeliver+x.Redeliver, r.DeadLetter+x.DeadLetter
+	r.Returned, r.Dropped = r.Returned+x.Returned, r.Dropped+x.Dropped
+	r.Consumed, r.ConsumedAutoAck = r.Consumed+x.Consumed, r.ConsumedAutoAck+x.ConsumedAutoAck
+	r.Got, r.GotAutoAck = r.Got+x.Got, r.GotAutoAck+x.GotAutoAck
 }
 
 // withQueues returns what a gateway counts, with what only queues count.
@@ -71,11 +78,25 @@ func (t *Totals) add(s *broker.QueueStats) {
 	t.Consumers += s.Consumers
 }
 
+// totalsOf are those of one queue.
+func totalsOf(s *broker.QueueStats) *Totals {
+	out := &Totals{}
+	out.add(s)
+	return out
+}
+
 // add adds a queue.
 func (h *VHost) add(q *Queue) {
-	s, c := q.Stats, &h.Counts
+	s := q.Stats
 	h.Totals.add(s)
 	h.Rates.add(&q.Rates)
-	c.Publish, c.Deliver, c.Get, c.EmptyGets = c.Publish+s.Enqueued, c.Deliver+s.Delivered, c.Get+s.Gets, c.EmptyGets+s.EmptyGets
-	c.Ack, c.Redeliver = c.Ack+s.Settled, c.Redeliver+s.Redelivered
+	h.Counts.plus(&Counts{
+		Publish: s.Enqueued, Deliver: s.Delivered, Get: s.Gets, EmptyGets: s.EmptyGets, Ack: s.Settled, Redeliver: s.Redelivered,
+	})
+}
+
+// plus adds other counts.
+func (c *Counts) plus(x *Counts) {
+	c.Publish, c.Deliver, c.Get, c.EmptyGets = c.Publish+x.Publish, c.Deliver+x.Deliver, c.Get+x.Get, c.EmptyGets+x.EmptyGets
+	c.Ack, c.Redeliver = c.Ack+x.Ack, c.Redeliver+x.Redeliver
 }

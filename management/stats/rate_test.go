@@ -51,6 +51,14 @@ func TestRatesOfQueues(t *testing.T) {
 	if now.Of[1].Rates != want || now.Rates != want || before.Rates != (Rates{}) {
 		t.Errorf("%+v of %+v, before %+v", now.Rates, now.Of[1].Rates, before.Rates)
 	}
+	for uid, want := range map[uint64]Growth{1: {Messages: 5, Ready: 5}, 2: {}, 3: {}} {
+		if got := now.GrowthOf(uid); *got != want {
+			t.Errorf("queue %d becomes longer by %+v, want %+v", uid, *got, want)
+		}
+	}
+	if now.GrowthOf(4) != nil || now.RatesOf(4) != nil {
+		t.Error("there are figures of a queue that nobody leads")
+	}
 	if now.Totals.Queues != 3 || now.Totals.Ready != 2020 {
 		t.Errorf("%+v", now.Totals)
 	}
@@ -134,7 +142,10 @@ func TestTop(t *testing.T) {
 func TestRatesOfNodes(t *testing.T) {
 	status := func(epoch, count uint64, answers bool) *operators.ClusterStatus {
 		return &operators.ClusterStatus{Nodes: []operators.NodeStatus{{
-			ID: "a", Epoch: epoch, Answers: answers, Counters: map[string]uint64{"published": count},
+			ID: "a", Epoch: epoch, Answers: answers, Counters: map[string]uint64{
+				"published": count, "unroutable_returned": 2 * count, "unroutable_dropped": 3 * count, "consumed": 4 * count,
+				"consumed_auto_ack": 5 * count, "got": 6 * count, "got_auto_ack": 7 * count,
+			},
 		}}}
 	}
 	at, none, have := time.Now(), newQueues(nil, nil, time.Time{}, nil), &inventory{}
@@ -145,8 +156,12 @@ func TestRatesOfNodes(t *testing.T) {
 		want         float64
 	}{{1, 30, true, 20}, {2, 30, true, 0}, {1, 5, true, 0}, {1, 30, false, 0}} {
 		s := newCluster(before, status(x.epoch, x.count, x.answers), none, have, at.Add(time.Second))
-		if s.Rates.Publish != x.want || (len(s.Silent) == 0) != x.answers {
-			t.Errorf("%+v: %v, silent %v", x, s.Rates, s.Silent)
+		want := Rates{
+			Publish: x.want, Returned: 2 * x.want, Dropped: 3 * x.want, Consumed: 4 * x.want, ConsumedAutoAck: 5 * x.want,
+			Got: 6 * x.want, GotAutoAck: 7 * x.want,
+		}
+		if s.Rates != want || (len(s.Silent) == 0) != x.answers {
+			t.Errorf("%+v: %+v, silent %v", x, s.Rates, s.Silent)
 		}
 	}
 }

@@ -29,9 +29,23 @@ type VHost struct {
 // Counts are what queues have counted since they were declared.
 type Counts struct{ Publish, Deliver, Get, EmptyGets, Ack, Redeliver uint64 }
 
-// Growth is how fast the messages of a vhost become more, in messages per second; negative: they become fewer. It is 0 if
-// it is not known.
+// Growth is how fast the messages of a queue or a vhost become more, in messages per second; negative: they become fewer.
+// It is 0 if it is not known.
 type Growth struct{ Messages, Ready, Unsettled float64 }
+
+// Plus adds up.
+func (g Growth) Plus(x Growth) Growth {
+	return Growth{Messages: g.Messages + x.Messages, Ready: g.Ready + x.Ready, Unsettled: g.Unsettled + x.Unsettled}
+}
+
+// growth compares the messages of two times.
+func growth(before, now *Totals, elapsed time.Duration) Growth {
+	return Growth{
+		Messages:  change(before.Messages(), now.Messages(), elapsed),
+		Ready:     change(before.Ready, now.Ready, elapsed),
+		Unsettled: change(before.Unsettled, now.Unsettled, elapsed),
+	}
+}
 
 // VHost returns what the queues of a vhost add up to; zeros if it has none.
 func (q *Queues) VHost(name string) *VHost {
@@ -49,12 +63,29 @@ func (q *Queues) RatesOf(uid uint64) *Rates {
 	return nil
 }
 
+// GrowthOf returns how fast the messages of a queue become more; nil if it has no leader.
+func (q *Queues) GrowthOf(uid uint64) *Growth {
+	if x := q.Of[uid]; x != nil {
+		return &x.Growth
+	}
+	return nil
+}
+
+// Counts adds up what the queues of all vhosts have counted.
+func (q *Queues) Counts() (sum Counts) {
+	for _, h := range q.VHosts {
+		sum.plus(&h.Counts)
+	}
+	return sum
+}
+
 // Queue are the figures of one queue.
 type Queue struct {
 	VHost, Name string
 	Leader      string
 	Stats       *broker.QueueStats
 	Rates       Rates
+	Growth      Growth
 }
 
 // Totals add up queues.
@@ -77,6 +108,9 @@ type Rates struct {
 	Ack        float64
 	Redeliver  float64
 	DeadLetter float64 // of a queue: discarded with a target; of nodes: stored by their targets
+	// Of nodes only: Returned and Dropped count publishes that reached no queue, the others what clients were given, by how
+	// they asked for it and how they acknowledge.
+	Returned, Dropped, Consumed, ConsumedAutoAck, Got, GotAutoAck float64
 }
 
 // Cluster is a sample of all nodes. It is read only, since all that ask share it.

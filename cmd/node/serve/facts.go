@@ -12,6 +12,7 @@ import (
 func (n *node) facts() rest.Facts {
 	return rest.Facts{
 		Listeners: n.listeners, Certificates: n.certificateEnds, Settings: func() map[string]any { return *n.settings.Load() },
+		Expected:    func() int { return n.cfg.Cluster.Expect },
 		Connections: func() (open, most int) { return n.gates.clients.Stats().Connections, n.cfg.Limits.Connections },
 	}
 }
@@ -39,7 +40,7 @@ func (n *node) listeners() (all []rest.Listener) {
 		{"http", n.cfg.Listen.Management, secure},
 		{"http", n.cfg.Listen.HTTP, n.cfg.HTTP.TLS},
 	} {
-		_, text, err := net.SplitHostPort(l.address)
+		host, text, err := net.SplitHostPort(l.address)
 		if err != nil { // empty: there is none
 			continue
 		}
@@ -50,7 +51,7 @@ func (n *node) listeners() (all []rest.Listener) {
 		if l.secure {
 			l.protocol += "/ssl"
 		}
-		all = append(all, rest.Listener{Protocol: l.protocol, Port: uint16(port)})
+		all = append(all, rest.Listener{Protocol: l.protocol, Address: host, Port: uint16(port)})
 	}
 	return all
 }

@@ -18,12 +18,15 @@ func TestFacts(t *testing.T) {
 	n := nodeWith(t, pair, ca, config.ClientAuthNone)
 	n.cfg.Listen.Client, n.cfg.Listen.AMQP, n.cfg.Listen.AMQPS = "0.0.0.0:7071", "[::1]:5672", "off"
 	n.cfg.Listen.Management, n.cfg.Listen.HTTP = "127.0.0.1:15672", "127.0.0.1:7073"
-	n.cfg.Limits.Connections, n.cfg.Auth.DefaultPassword = 7, "secret"
+	n.cfg.Limits.Connections, n.cfg.Auth.DefaultPassword, n.cfg.Cluster.Expect = 7, "secret", 5
 	n.gates.clients = gate.New(gate.Config{Name: "clients", Logger: n.log})
 	n.keepSettings()
 	f := n.facts()
-	if got, want := fmt.Sprint(f.Listeners()), "[{grpc/ssl 7071} {amqp 5672} {http/ssl 15672} {http 7073}]"; got != want {
+	if got, want := fmt.Sprint(f.Listeners()), "[{grpc/ssl 0.0.0.0 7071} {amqp ::1 5672} {http/ssl 127.0.0.1 15672} {http 127.0.0.1 7073}]"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if n := f.Expected(); n != 5 {
+		t.Errorf("%d nodes are expected", n)
 	}
 	if ends := f.Certificates(); len(ends) != 1 || ends["client"].Sub(end).Abs() > time.Minute {
 		t.Errorf("%v, want %v", ends, end)

@@ -1,0 +1,35 @@
+package rest
+
+import (
+	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
+)
+
+// getNodeMemory answers for any node that answers.
+func getNodeMemory(c *call) (reply, error) {
+	n, err := c.findNode()
+	if err != nil {
+		return reply{}, err
+	}
+	if n.Vitals == nil || n.Vitals.Parts == nil {
+		return reply{}, &failure.Error{Class: failure.Unavailable, Kind: "node", Name: n.ID, Reason: "does not say what its memory is for"}
+	}
+	return reply{body: object{"memory": ofMemory(n.Vitals.Parts)}}, nil
+}
+
+// ofMemory sorts a node's memory into the kinds that RabbitMQ's HTTP API has. Tools want all of them: those without a
+// counterpart are 0.
+func ofMemory(m *operators.Memory) object {
+	out := object{"strategy": "rss", "total": object{"rss": m.Resident, "allocated": m.Kept(), "erlang": m.Kept()}}
+	for _, kind := range []string{
+		"connection_readers", "connection_writers", "connection_channels", "connection_other", "queue_procs", "quorum_queue_procs",
+		"quorum_queue_dlx_procs", "stream_queue_procs", "stream_queue_replica_reader_procs", "stream_queue_coordinator_procs", "plugins",
+		"metadata_store", "metrics", "mgmt_db", "mnesia", "metadata_store_ets", "other_ets", "msg_index", "atom", "reserved_unallocated",
+	} {
+		out[kind] = 0
+	}
+	out["binary"], out["quorum_ets"], out["other_proc"] = m.Bodies, m.Tail, m.Heap-min(m.Heap, m.Bodies+m.Tail)
+	out["other_system"], out["allocated_unused"] = m.Stacks+m.Runtime, m.Unused
+	out["code"] = m.Resident - min(m.Resident, m.Kept())
+	return out
+}
