@@ -42,6 +42,9 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	if err := gate.From(raw).AcknowledgeWithin(a.m.config.acknowledgeWithin()); err != nil {
 		return nil, nil, err
 	}
+	if conn := gate.From(raw); conn != nil {
+		repeatEvenly(conn.TCPConn)
+	}
 	if a.m.config.TLS == nil {
 		head := make([]byte, len(heartbeatPreface))
 		n, err := io.ReadFull(raw, head)

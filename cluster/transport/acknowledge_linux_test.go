@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quorate/quorate/internal/gate"
 )
 
@@ -26,19 +28,31 @@ func (l *caught) Accept() (net.Conn, error) {
 // userTimeout returns the time for which the kernel lets sent bytes stay unacknowledged.
 func userTimeout(t *testing.T, c syscall.Conn) time.Duration {
 	t.Helper()
+	return time.Duration(option(t, c, unix.TCP_USER_TIMEOUT)) * time.Millisecond
+}
+
+// evenly reports whether the kernel tries again at even intervals while few packets are on their way.
+func evenly(t *testing.T, c syscall.Conn) bool {
+	t.Helper()
+	return option(t, c, unix.TCP_THIN_LINEAR_TIMEOUTS) == 1
+}
+
+// option returns the value of a connection's option.
+func option(t *testing.T, c syscall.Conn, name int) int {
+	t.Helper()
 	raw, err := c.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ms int
+	var value int
 	var got error
 	err = raw.Control(func(fd uintptr) {
-		ms, got = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, 18) // TCP_USER_TIMEOUT
+		value, got = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, name)
 	})
 	if err != nil || got != nil {
 		t.Fatal(err, got)
 	}
-	return time.Duration(ms) * time.Millisecond
+	return value
 }
 
 // The kernels of both ends drop a connection on which nothing is acknowledged, those for heartbeats among them.
@@ -65,7 +79,7 @@ func TestAcknowledgeWithin(t *testing.T) {
 	connected(t, a, b)
 	for range 2 { // n1 opens one for the streams and one for heartbeats
 		c := <-l.conns
-		until(t, "an accepted connection is bounded", func() bool { return userTimeout(t, c) == want })
+		until(t, "an accepted connection is bounded", func() bool { return userTimeout(t, c) == want && evenly(t, c) })
 	}
 	c, err := b.dial(t.Context(), a.address, time.Minute)
 	if err != nil {
@@ -75,5 +89,31 @@ func TestAcknowledgeWithin(t *testing.T) {
 	tcp, _ := c.(*net.TCPConn)
 	if got := userTimeout(t, tcp); got != want {
 		t.Errorf("an opened connection is bounded by %v, want %v", got, want)
+	}
+	if !evenly(t, tcp) {
+		t.Error("an opened connection waits twice as long after each attempt")
+	}
+}
+
+// What the kernel says of a connection: nothing waits once all is acknowledged, and of a closed one it says nothing.
+func TestRetransmissionOf(t *testing.T) {
+	mine, theirs := tcpPair(t)
+	if _, err := mine.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := theirs.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the byte is acknowledged", func() bool {
+		r, known := retransmissionOf(mine)
+		return known && !r.waits && r.fails == 0 && r.until > 0
+	})
+	until(t, "time passes since it was sent", func() bool {
+		r, known := retransmissionOf(mine)
+		return known && r.since >= 20*time.Millisecond
+	})
+	reset(mine)
+	if r, known := retransmissionOf(mine); known {
+		t.Errorf("of a closed connection: %+v", r)
 	}
 }

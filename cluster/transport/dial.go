@@ -62,6 +62,10 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 		calls: map[uint64]waiter{},
 	}
 	pc.ctx, pc.cancel = context.WithCancelCause(p.ctx)
+	pc.giveUp = func(why error) {
+		pc.fail(why)
+		p.kickNow() // packets pass just now
+	}
 	if !p.beginAttempt(pc) {
 		pc.cancel(nil)
 		return nil, fmt.Errorf("transport: node %q is at %s no longer", p.node, address)
@@ -106,7 +110,7 @@ func (pc *peerConn) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(pc.credentials()),
 		grpc.WithPerRPCCredentials(m.identity),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pc.dialConn(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pc.dialLine(ctx) }),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: c.RetryMin, Multiplier: 2, Jitter: 0.3, MaxDelay: c.RetryMax},
 			MinConnectTimeout: c.DialTimeout,

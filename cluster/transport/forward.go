@@ -26,6 +26,7 @@ func (s service) Forward(stream nodev1.Node_ForwardServer) error {
 		return err
 	}
 	defer s.m.detours.Add(-1)
+	defer s.m.watch(to, conn)()
 	ctx, end := context.WithCancel(stream.Context())
 	defer end()
 	defer context.AfterFunc(s.m.ctx, end)()

@@ -25,8 +25,9 @@ type local struct {
 	refusals  refusals
 	processes processes
 	starved   starved
-	noLead    atomic.Bool // peers hand no leadership to members here
-	newEpoch  func(Peer)  // ends connections to the incarnations of a node before this one
+	stuck     atomic.Uint64 // connections that were given up because they stood still
+	noLead    atomic.Bool   // peers hand no leadership to members here
+	newEpoch  func(Peer)    // ends connections to the incarnations of a node before this one
 }
 
 // noteEpoch drops the connections of older incarnations when a newer one shows up.

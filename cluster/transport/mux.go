@@ -35,6 +35,17 @@ func (m *Mux) Serve(l net.Listener) error {
 	return nil
 }
 
+// watch takes in a connection that this node has not opened for itself, as one of those with a peer.
+func (m *Mux) watch(n id.NodeID, conn net.Conn) (end func()) {
+	tcp, is := conn.(*net.TCPConn)
+	if !is {
+		return func() {}
+	}
+	return m.pulse(n).lines.add(&line{conn: tcp, state: retransmissionOf, giveUp: func(why error) {
+		m.log.Warn("a connection that stands still is cut off", "peer", n, "error", why)
+	}})
+}
+
 // RemovePeer drops the connections to a peer until SetPeer sets it again. It does not wait for PeerDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
 	m.peers.remove(n)
@@ -133,7 +144,7 @@ func (m *Mux) Drains(n id.NodeID) bool {
 // Stats returns the current statistics.
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
-	s.Detours, s.Former = int(m.detours.Load()), m.removed()
+	s.Detours, s.Former, s.Stuck = int(m.detours.Load()), m.removed(), m.stuck.Load()
 	s.AbsentCalls, s.AbsentRefused = m.waiting()
 	for _, p := range m.all() {
 		ps := p.stats()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,9 @@ type peerConn struct {
 	ctx           context.Context
 	cancel        context.CancelCauseFunc
 	client        *grpc.ClientConn
+	giveUp        func(error)                 // ends it, and has the peer connect again at once
+	conn          atomic.Pointer[net.TCPConn] // of the streams; nil: there is none yet, or a detour
+	probing       probing
 	deserted      atomic.Bool    // nothing listens at the address
 	via           *peerConn      // to the node that passes all of it on; nil: the direct way
 	astray        chan struct{}  // of capacity 1: all is silent, look for another way
@@ -142,6 +146,15 @@ func (pc *peerConn) fail(reason error) {
 	}
 }
 
+// abandon ends a connection whose peer is not heard. What the system holds for it is dropped: closing it would wait for
+// that to be sent.
+func (pc *peerConn) abandon(reason error) {
+	pc.fail(reason)
+	if conn := pc.conn.Load(); conn != nil {
+		reset(conn)
+	}
+}
+
 // receive calls handle for each frame, in order, until the stream ends, and returns why. A frame is valid
 // only during the call.
 func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) error {
@@ -187,7 +200,9 @@ func (pc *peerConn) ping() error {
 		case <-late.C:
 			silent, most := pc.unanswered(), pc.pulse.patience()
 			if silent >= most {
-				return pc.silent()
+				why := pc.silent()
+				pc.abandon(why)
+				return why
 			}
 			if silent > 0 {
 				late.Reset(most - silent)
@@ -226,6 +241,13 @@ func (pc *peerConn) heartbeat(f *frame.In) {
 		pc.asked.Store(0)
 	} else {
 		pc.asked.Store(pc.now())
+	}
+}
+
+// probe is called each time that a heartbeat shows that packets pass.
+func (pc *peerConn) probe() {
+	if pc.probing.due(pc.traffic.framesIn.Load(), pc.traffic.framesOut.Load()) {
+		_ = pc.heartbeats.push(pingFrame(pc.sent.Load())) // without room there is enough to send
 	}
 }
 

@@ -19,11 +19,12 @@ const lateAfter = 50 * time.Millisecond
 // the smaller id opens the connection and asks, the other one answers at once; each ping
 // says which answer came, so that both know of both directions. mu guards what is below it.
 type pulse struct {
-	l    *local
-	node id.NodeID
-	asks bool
-	due  *time.Timer // a heartbeat is late
-	runs func()      // makes sure that peers are asked
+	l     *local
+	node  id.NodeID
+	asks  bool
+	due   *time.Timer // a heartbeat is late
+	runs  func()      // makes sure that peers are asked
+	lines peerLines   // the connections with the peer for all else
 
 	mu      sync.Mutex
 	conn    net.Conn      // nil: there is none
@@ -31,6 +32,8 @@ type pulse struct {
 	number  uint64        // of the last ping that this node sent if it asks, else heard
 	heard   uint64        // of the last answer that came to the node which asks
 	asked   time.Duration // when ping number was sent, by the clock for measuring
+	sent    time.Time     // when it was sent
+	proven  time.Time     // when the newest heartbeat was sent that has gone both ways; zero: none has
 	since   time.Time     // of the oldest ping that was not answered, or whose answer did not come; zero: none
 	last    time.Time     // when the peer was heard last; zero: never
 	starved uint32        // what the peer said of itself last
@@ -48,7 +51,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 	restarted := p.peer != peer
 	p.conn, p.peer, p.number, p.heard = conn, peer, 0, 0
-	p.since, p.last, p.drains = time.Time{}, time.Now(), false
+	p.since, p.proven, p.last, p.drains = time.Time{}, time.Time{}, time.Now(), false
 	p.mu.Unlock()
 	if c := p.l.config.Clock; c != nil && restarted {
 		c.Restarted(p.node)
@@ -69,7 +72,9 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 		}
 		came := p.elapsed()
 		asked, answers := p.askedFor(&b)
-		if !p.hear(time.Now(), &b) {
+		if now := time.Now(); p.hear(now, &b) {
+			p.unstick(p.provenFor(now))
+		} else {
 			p.late()
 		}
 		p.expect()
@@ -104,9 +109,9 @@ func (p *pulse) ask() {
 		return
 	}
 	p.number++
-	p.asked = p.elapsed()
+	p.asked, p.sent = p.elapsed(), time.Now()
 	if p.since.IsZero() {
-		p.since = time.Now()
+		p.since = p.sent
 	}
 	b := &nodev1.Ping{Number: p.number, Heard: p.heard}
 	p.mu.Unlock()
@@ -149,7 +154,12 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	defer p.mu.Unlock()
 	n := b.GetNumber()
 	switch {
-	case p.asks && n >= p.number, !p.asks && b.GetHeard()+1 >= n:
+	case p.asks && n >= p.number:
+		p.since, p.proven = time.Time{}, p.sent
+	case !p.asks && b.GetHeard()+1 >= n:
+		if p.number > 0 {
+			p.proven = p.last // the answer of that moment came
+		}
 		p.since = time.Time{}
 	case p.asks:
 		p.since = now // an answer that comes late is progress
@@ -166,6 +176,31 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	return p.since.IsZero()
 }
 
+// unstick gives up the connections with the peer that are stuck, now that a heartbeat sent so long ago has gone both
+// ways. The peer learns of it at once, as its end is reset.
+func (p *pulse) unstick(proven time.Duration) {
+	for _, n := range p.lines.all() {
+		r, known := n.state(n.conn)
+		if !known || !r.stuck(proven) {
+			if n.passed != nil {
+				n.passed()
+			}
+			continue
+		}
+		p.l.stuck.Add(1)
+		n.giveUp(fmt.Errorf("%w: node %q answers heartbeats, but the system would send the rest again only in %v, after %d attempts",
+			ErrNotConnected, p.node, (r.until - r.since).Round(time.Millisecond), r.fails))
+		reset(n.conn)
+	}
+}
+
+// provenFor returns how long ago the newest heartbeat was sent that has gone both ways; if none has, longer than any wait.
+func (p *pulse) provenFor(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now.Sub(p.proven)
+}
+
 // unanswered reports for how long a heartbeat has been missing in either direction, 0 if none is. A node
 // that waits to be asked holds nothing against the peer before its own connection was up.
 func (p *pulse) unanswered(now, began time.Time) time.Duration {
@@ -176,6 +211,16 @@ func (p *pulse) unanswered(now, began time.Time) time.Duration {
 		heard = began
 	}
 	return p.missing(now, heard)
+}
+
+// overdueFor returns for how long the next heartbeat of the peer has been due, 0 if none ever came.
+func (p *pulse) overdueFor(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(p.last)-p.l.config.HeartbeatEvery)
 }
 
 // missing is unanswered for a peer that was heard last at a time. p.mu is held.

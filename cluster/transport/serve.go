@@ -46,6 +46,9 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 		return err
 	}
 	defer release()
+	if conn := connOf(stream.Context()); conn != nil && l.class == classControl { // of those on the connection, one
+		defer s.m.watch(from.Node, conn.TCPConn)()
+	}
 	if old := s.m.accepted.add(l); old != nil {
 		<-old.done
 	}

@@ -21,6 +21,16 @@ func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	return max(0, max(pc.unanswered(), p.unanswered(time.Now(), pc.began))-p.leniency()), true
 }
 
+// Overdue returns for how long the next heartbeat of a peer that is connected has been due, less what Silent leaves out
+// too. Unlike silence it does not depend on how long packets take.
+func (m *Mux) Overdue(n id.NodeID) time.Duration {
+	if _, err := m.connection(n); err != nil {
+		return 0
+	}
+	p := m.pulse(n)
+	return max(0, p.overdueFor(time.Now())-p.leniency())
+}
+
 // overdue is called when no heartbeat came in time: it reports that, and ends the connection if that lasts,
 // for a process that is stopped keeps its sockets.
 func (m *Mux) overdue(p *pulse) {
@@ -35,7 +45,7 @@ func (m *Mux) overdue(p *pulse) {
 	silent := p.unanswered(time.Now(), pc.began)
 	if silent >= p.patience() {
 		p.giveUp()
-		pc.fail(pc.silent())
+		pc.abandon(pc.silent())
 		m.accepted.drop(pc.remote, pc.silent())
 		return
 	}

@@ -14,6 +14,7 @@ type Stats struct {
 	Refused             uint64      // callers whose certificate, or lack of one, was refused
 	AbsentCalls         int         // Raft calls that wait for groups to open here
 	AbsentRefused       uint64      // those for which there was no room, or whose group did not open in time
+	Stuck               uint64      // connections given up because they stood still although heartbeats passed
 	Detours             int         // connections that this node relays for others
 	Starved             float64     // share of the recent time for which this node lacked a processor, 0 to 1
 }

@@ -28,13 +28,27 @@ func (pc *peerConn) dialConn(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
+// dialLine is dialConn for the connection of the streams, which is given up when it is stuck. On a detour the third node
+// does that.
+func (pc *peerConn) dialLine(ctx context.Context) (net.Conn, error) {
+	conn, err := pc.dialConn(ctx)
+	if tcp, is := conn.(*net.TCPConn); is && err == nil {
+		pc.conn.Store(tcp)
+		context.AfterFunc(pc.ctx, pc.pulse.lines.add(&line{tcp, retransmissionOf, pc.giveUp, pc.probe}))
+	}
+	return conn, err
+}
+
 // dial opens a network connection, and bounds how long what it sends may stay unacknowledged.
 func (l *local) dial(ctx context.Context, address string, patient time.Duration) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: patient}).DialContext(ctx, "tcp", address)
+	conn, err := connect(ctx, patient, func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("transport: connecting to %s: %w", address, err)
 	}
 	if tcp, is := conn.(*net.TCPConn); is {
+		repeatEvenly(tcp)
 		if err := gate.AcknowledgeWithin(tcp, l.config.acknowledgeWithin()); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}

@@ -49,7 +49,7 @@ func Table() []Package {
 		{Path: "cluster/frame", Imports: []string{"id", "proto/node/v1"}, ThirdParty: []string{"grpc", "protobuf", "raft"}},
 		{
 			Path: "cluster/transport", Imports: []string{"id", "clock", "cluster/certificate", "cluster/frame", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait"},
-			ThirdParty: []string{"grpc", "protobuf", "raft"},
+			ThirdParty: []string{"grpc", "protobuf", "raft", "sys"},
 		},
 		{
 			Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1", "internal/phase", "internal/wait"},
@@ -240,6 +240,7 @@ func Modules() map[string]string {
 		"age":         "filippo.io/age",
 		"minio":       "github.com/minio/minio-go/v7",
 		"regexp2":     "github.com/dlclark/regexp2",
+		"sys":         "golang.org/x/sys",
 		"grpc":        "google.golang.org/grpc",
 		"protobuf":    "google.golang.org/protobuf",
 		"genproto":    "google.golang.org/genproto",
