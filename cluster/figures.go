@@ -6,6 +6,7 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/export"
 	"github.com/quorate/quorate/cluster/forwarding"
+	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
@@ -41,6 +42,9 @@ func (c *Cluster) Members() (open, hibernated int) {
 
 // TransportStats returns the figures of the peer connections to the other nodes.
 func (c *Cluster) TransportStats() transport.Stats { return c.mux.Stats() }
+
+// LivenessStats returns the figures of what judges the other nodes.
+func (c *Cluster) LivenessStats() liveness.Stats { return c.liveness.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.
 func (c *Cluster) LogStats() (wal.Stats, bool) {

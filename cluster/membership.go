@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -50,3 +51,6 @@ func (p nodesPart) Own(ctx context.Context) (*nodev1.NodeStatusResponse, error) 
 func (p nodesPart) Started(r *nodev1.NodeStatusResponse) bool {
 	return StartPhase(r.GetStart().GetPhase()) == StartDone
 }
+
+// Steady is of membership.Nodes.
+func (p nodesPart) Steady(n id.NodeID) bool { return p.c.liveness.Steady(n) }

@@ -22,6 +22,9 @@ type lateMux struct{ c *Cluster }
 // Silent is of liveness.Transport.
 func (l lateMux) Silent(n id.NodeID) (time.Duration, bool) { return l.c.mux.Silent(n) }
 
+// Overdue is of liveness.Transport.
+func (l lateMux) Overdue(n id.NodeID) time.Duration { return l.c.mux.Overdue(n) }
+
 // Say is of liveness.Transport.
 func (l lateMux) Say() { l.c.mux.Say() }
 

@@ -180,6 +180,7 @@ func (c calls) Survey(_ context.Context, r *nodev1.SurveyRequest) (*nodev1.Surve
 }
 
 func (n *node) Silent(p id.NodeID) (time.Duration, bool)      { return n.mux.Silent(p) }
+func (n *node) Overdue(p id.NodeID) time.Duration             { return n.mux.Overdue(p) }
 func (n *node) Client(p id.NodeID) (nodev1.NodeClient, error) { return n.mux.Client(p) }
 
 func (n *node) Say() {

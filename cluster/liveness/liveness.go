@@ -56,6 +56,8 @@ type Group interface {
 type Transport interface {
 	// Silent reports for how long the peer has owed an answer, and whether its connections are up.
 	Silent(n id.NodeID) (d time.Duration, up bool)
+	// Overdue reports for how long the peer's next heartbeat has been due.
+	Overdue(n id.NodeID) time.Duration
 	// Say lets a heartbeat go to every peer soon, not only when the next one is due. It does not
 	// block.
 	Say()

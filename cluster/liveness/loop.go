@@ -40,6 +40,7 @@ func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration 
 		m.core.awake(now, waited)
 		for n := range m.core.peers {
 			silent, up := m.config.Transport.Silent(n)
+			m.core.note(now, n, m.config.Transport.Overdue(n), up)
 			dead := up && silent >= m.config.SuspectAfter/2 && m.config.Dead(n)
 			m.core.look(now, n, silent, up, dead)
 			owes = owes || up && silent >= m.config.Tick

@@ -34,6 +34,7 @@ type Stats struct {
 	Groups    int    // now
 	Needs     int    // groups without a leader that is alive, now
 	Lost      int    // peers that do not answer, now
+	Unsteady  int    // peers that come and go, now
 	Surveys   uint64 // messages that asked a peer
 	Campaigns uint64
 	StepDowns uint64 // of stuck candidates, and of leaders without a quorum
@@ -190,6 +191,14 @@ func (m *Manager) Reaches(n id.NodeID) bool {
 	return m.core.reaches(n)
 }
 
+// Steady reports whether a node is there all the time, as this one sees it; this one is.
+func (m *Manager) Steady(n id.NodeID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.core.peers[n]
+	return p == nil || !p.steady.unsteady(time.Now())
+}
+
 // Lost appends, for each of the nodes that is lost, since when it has been; a zero time for one that was
 // never there.
 func (m *Manager) Lost(since []time.Time, nodes iter.Seq[id.NodeID]) []time.Time {
@@ -213,9 +222,13 @@ func (m *Manager) Stats() Stats {
 	defer m.mu.Unlock()
 	s := m.stats
 	s.Groups, s.Needs = len(m.groups), len(m.core.needs)
+	now := time.Now()
 	for _, p := range m.core.peers {
 		if p.lost {
 			s.Lost++
+		}
+		if p.steady.unsteady(now) {
+			s.Unsteady++
 		}
 	}
 	return s

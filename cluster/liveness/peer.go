@@ -11,8 +11,9 @@ type peer struct {
 	lost    bool
 	judged  time.Time     // when it was found lost, or not; zero: never looked at
 	silent  time.Duration // for how long it owed something at the last look
-	stalled bool          // by its own word, or by silence about it: not set
-	toAsk   bool          // a member here counts on it, and no heartbeat says whether it leads
+	steady  steadiness
+	stalled bool // by its own word, or by silence about it: not set
+	toAsk   bool // a member here counts on it, and no heartbeat says whether it leads
 
 	led      digest // groups that this node leads and the peer is a voter of
 	believed digest // groups that the peer leads, as far as members here know

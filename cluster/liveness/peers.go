@@ -18,12 +18,36 @@ func (c *core) awake(now time.Time, waited time.Duration) {
 
 // look judges a peer by its connection, and by gossip that may hold it for dead.
 func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead bool) {
-	limit := c.config.SuspectAfter
-	if dead {
+	p, limit := c.peer(n), c.config.SuspectAfter
+	if dead || c.unsteady(now, p) {
 		limit /= 2
 	}
-	c.peer(n).silent = silent
+	p.silent = silent
 	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenientUntil))
+}
+
+// note takes for how long the next heartbeat of a peer has been due, which does not depend on how far away the peer is,
+// and whether there is a link to it.
+func (c *core) note(now time.Time, n id.NodeID, late time.Duration, up bool) {
+	c.peer(n).steady.see(now, !up || late >= c.config.SuspectAfter/4 && !now.Before(c.lenientUntil))
+}
+
+// unsteady reports whether a peer is, and fewer peers are than nodes are steady: where most links come and go, it is
+// the network, or this node, and nobody else would lead better.
+func (c *core) unsteady(now time.Time, p *peer) bool {
+	if !p.steady.unsteady(now) {
+		return false
+	}
+	steady, not := 1, 0 // this node
+	for _, o := range c.peers {
+		switch {
+		case o.steady.unsteady(now):
+			not++
+		case !o.lost:
+			steady++
+		}
+	}
+	return steady > not
 }
 
 // judge begins anew with what the peer says of itself, and looks again at all groups that depend on it.
@@ -33,6 +57,9 @@ func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 		return
 	}
 	p.lost, p.judged = lost, now
+	if lost {
+		p.steady.see(now, true) // a link that broke may be up again at the next look
+	}
 	p.mismatchedSince, p.askAt, p.askWait = time.Time{}, time.Time{}, 0
 	if lost {
 		p.said, p.saidAt, p.toAsk = digest{}, time.Time{}, false

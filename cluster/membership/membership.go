@@ -32,4 +32,6 @@ type Nodes interface {
 	Own(ctx context.Context) (*nodev1.NodeStatusResponse, error)
 	// Started reports whether who answers so has started.
 	Started(r *nodev1.NodeStatusResponse) bool
+	// Steady reports whether a node is there all the time, and does not come and go.
+	Steady(n id.NodeID) bool
 }

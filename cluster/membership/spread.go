@@ -43,13 +43,13 @@ func (rc *Reconciler) uneasy() bool {
 }
 
 // leaderState is what spreading is planned from: the queues that are awake, and as nodes that
-// run those that have started, do not drain and have room on their disks. Failed ones stay.
+// run those that have started, are steady, do not drain and have room on their disks. Failed ones stay.
 func (rc *Reconciler) leaderState(failed map[id.QueueUID]bool) placement.State {
 	answers := rc.cfg.Placer.ask()
 	s := rc.cfg.Placer.from(answers, func(r *catalog.QueueRecord) bool { return !failed[r.UID] && r.DrainDeleting == 0 }, nil)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		n.Alive = n.Alive && rc.cfg.Nodes.Started(answers[n.Node]) && rc.cfg.Disks.Fine(n.Node)
+		n.Alive = n.Alive && rc.cfg.Nodes.Started(answers[n.Node]) && rc.cfg.Nodes.Steady(n.Node) && rc.cfg.Disks.Fine(n.Node)
 	}
 	return s
 }
