@@ -143,10 +143,12 @@ type Outgoing struct {
 // Links are the figures of the links to the other nodes, and of what these are judged by.
 type Links struct {
 	Up, Down                      int // nodes
+	Unsteady                      int // nodes whose links come and go
 	Around                        int // of those that are up: through another node
 	Detours                       int // connections that are passed on for others
 	QueueBytes                    int // waiting on links
 	Reconnects, Failures, Refused uint64
+	Stuck                         uint64  // connections given up because they stood still although heartbeats passed
 	Starved                       float64 // share of the recent time without a processor, 0 to 1
 }
 

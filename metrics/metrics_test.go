@@ -59,7 +59,7 @@ func (n *node) sources() metrics.Sources {
 			return metrics.Memory{Used: 30, Limit: 50, High: 40, BodiesLimit: 5, TailLimit: 6}
 		},
 		Links: func() metrics.Links {
-			return metrics.Links{Up: 1, Down: 2, Around: 1, Detours: 4, Reconnects: 3, Starved: 0.25}
+			return metrics.Links{Up: 1, Down: 2, Around: 1, Unsteady: 1, Detours: 4, Reconnects: 3, Stuck: 6, Starved: 0.25}
 		},
 		Clock: func() metrics.Clock {
 			return metrics.Clock{
@@ -159,6 +159,8 @@ func TestNode(t *testing.T) {
 		`quorate_links_detour 1`,
 		`quorate_detours 4`,
 		`quorate_link_reconnects_total 3`,
+		`quorate_link_resets_total 6`,
+		`quorate_links_unsteady 1`,
 		`quorate_processor_starvation_ratio 0.25`,
 		`quorate_clock_steps_total 2`, `quorate_clock_jumps_total 1`, `quorate_clock_confirmed 1`, `quorate_clock_limit_seconds 0.5`,
 		`quorate_clock_error_seconds -1`, `quorate_clock_queue_ahead_seconds 3600`,

@@ -393,6 +393,10 @@ func linkRows() []row[*Links] {
 			func(l *Links) float64 { return float64(l.Around) },
 		},
 		{
+			"quorate_links_unsteady", "", "Nodes whose links come and go, as this node sees them.", gauge, nil, false,
+			func(l *Links) float64 { return float64(l.Unsteady) },
+		},
+		{
 			"quorate_detours", "", "Connections that this node relays for two other nodes.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Detours) },
 		},
@@ -407,6 +411,10 @@ func linkRows() []row[*Links] {
 		{
 			"quorate_link_failures_total", "", "Failed attempts to connect to another node.", counter, nil, false,
 			func(l *Links) float64 { return float64(l.Failures) },
+		},
+		{
+			"quorate_link_resets_total", "", "Connections to other nodes given up because they stood still although heartbeats passed.", counter, nil, false,
+			func(l *Links) float64 { return float64(l.Stuck) },
 		},
 		{
 			"quorate_link_callers_refused_total", "", "Incoming connections refused because the certificate was missing or not accepted.", counter, nil, false,

@@ -145,13 +145,15 @@ func (n *node) warning() string {
 
 // linkFigures are the figures of all links.
 func (n *node) linkFigures() metrics.Links {
-	return sumLinks(n.part.TransportStats(), n.part.View().Nodes(), id.NodeID(n.cfg.NodeID))
+	links := sumLinks(n.part.TransportStats(), n.part.View().Nodes(), id.NodeID(n.cfg.NodeID))
+	links.Unsteady = n.part.LivenessStats().Unsteady
+	return links
 }
 
 // sumLinks sums the figures of all links. The first connect of a link is no reconnect. Down are the other nodes of the cluster
 // without a link: one that it has forgotten is missed by nobody, though the transport tries to connect to it while it runs.
 func sumLinks(s transport.Stats, registered iter.Seq[*catalog.Node], own id.NodeID) metrics.Links {
-	links, up := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}, map[id.NodeID]bool{}
+	links, up := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours, Stuck: s.Stuck}, map[id.NodeID]bool{}
 	links.Reconnects, links.Failures = s.Former.Reconnects, s.Former.Failures
 	for _, p := range s.Peers {
 		if up[p.Node] = p.Up; p.Up {
