@@ -17,9 +17,10 @@ import (
 	"github.com/quorate/quorate/chaos/workload"
 )
 
-// Every kind of fault is put in once, one after another, is felt, and heals; meanwhile nothing is
-// lost.
-func TestEveryFault(t *testing.T) {
+// within returns a cluster whose processes run, in namespaces of its own; nil: the test has run there. It skips the test
+// where there is no such cluster.
+func within(ctx context.Context, t *testing.T, settings string) *netns.Cluster {
+	t.Helper()
 	binary, err := filepath.Abs(filepath.Join("..", "..", "bin", "quorate"))
 	if err == nil {
 		_, err = os.Stat(binary)
@@ -30,29 +31,35 @@ func TestEveryFault(t *testing.T) {
 	if err := netns.Possible(); err != nil {
 		t.Skip("NOT TESTED: ", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
 	if !netns.Inside() {
 		if err := netns.Again(ctx, "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1"); err != nil {
 			t.Fatal(err)
 		}
-		return
+		return nil
 	}
-	c, err := netns.Open(ctx, netns.Options{
-		Binary: binary, OtherBinary: binary, Dir: t.TempDir(), Settings: "timeouts:\n  disk_hang: 3s\n",
-	})
+	c, err := netns.Open(ctx, netns.Options{Binary: binary, OtherBinary: binary, Dir: t.TempDir(), Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := c.Close(context.WithoutCancel(ctx)); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	if err := c.Cluster.Cluster.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	everyFault(ctx, t, c)
+	return c
+}
+
+// Every kind of fault is put in once, one after another, is felt, and heals; meanwhile nothing is
+// lost.
+func TestEveryFault(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	if c := within(ctx, t, "timeouts:\n  disk_hang: 3s\n"); c != nil {
+		everyFault(ctx, t, c)
+	}
 }
 
 // everyFault puts in what the cluster's driver can.
