@@ -168,8 +168,22 @@ func failoverFigures() []engineFigure {
 	for _, f := range []struct {
 		fault      string
 		p50, worst float64
-	}{{"killed", 0.15, 0.5}, {"paused", 0.6, 1}, {"cut off one way", 0.8, 1.5}, {"disk frozen", 0.8, 1.5}, {"disk failed", 0.15, 0.5}} {
-		name := "leader's node " + f.fault + ": next confirm, "
+	}{
+		{"killed", 0.15, 0.5},
+		{"paused", 0.6, 1},
+		{"cut off", 0.8, 1},
+		{"cut off one way", 0.8, 1.5},
+		{"flapping", 1, 2},
+		{"disk frozen", 0.8, 1.2},
+		{"disk full", 0.8, 1.5},
+		{"disk failed", 0.15, 0.5},
+		{"started after a power cut of all", 5, 5},
+	} {
+		what := "next confirm"
+		if f.fault == flapping().name {
+			what = "longest pause"
+		}
+		name := "leader's node " + f.fault + ": " + what + ", "
 		out = append(out,
 			engineFigure{f.fault, "p50", name + "p50", "s", atMost(f.p50)},
 			engineFigure{f.fault, "worst", name + "worst", "s", atMost(f.worst)})
@@ -389,7 +403,7 @@ func chooseNamed[T any](all []T, only string, name func(T) string) ([]T, error) 
 		}
 	}
 	if len(wanted) > 0 {
-		return nil, fmt.Errorf("-only: %q names no part, or comes twice: use some of %s", wanted, strings.Join(names, ","))
+		return nil, fmt.Errorf("nothing is named %q, or it comes twice: use some of %s", wanted, strings.Join(names, ","))
 	}
 	return out, nil
 }

@@ -1,163 +1,61 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync/atomic"
-	"syscall"
+	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/chaos/target/netns"
 	"github.com/quorate/quorate/client"
 )
 
 // Bounds of the failover rows.
 const (
-	bridgeAddress   = "10.78.0.1"
 	failoverQueue   = "failover"
 	failoverRate    = 500              // messages per second of the queue's publisher
 	failoverRounds  = 20               // rounds of each fault
 	failoverTimeout = 30 * time.Second // the run fails after this time without a confirm
 	calmFor         = 700 * time.Millisecond
-	imageBytes      = 1 << 30 // size of each node's disk, sparse
 )
 
-// failoverTimes are the times to the next confirm by kind of fault, in seconds.
+// failoverTimes are the times without a confirm by kind of fault, in seconds.
 type failoverTimes map[string][]float64
-
-// fault is a fault of the leader's node, and its repair. Held is its least duration, also when
-// confirms resume before.
-type fault struct {
-	name   string
-	held   time.Duration
-	inject func(ctx context.Context, w *failoverWorld, n *chaos.Node) error
-	heal   func(ctx context.Context, w *failoverWorld, n *chaos.Node) error
-}
-
-// faults lists the faults that may hit a leader's node, each with its repair.
-func faults() []fault {
-	return []fault{
-		{
-			"killed", 0,
-			func(_ context.Context, _ *failoverWorld, n *chaos.Node) error { return n.Kill() },
-			func(_ context.Context, _ *failoverWorld, n *chaos.Node) error { return n.Start() },
-		},
-		{
-			"paused", time.Second,
-			func(_ context.Context, _ *failoverWorld, n *chaos.Node) error { return n.Pause() },
-			func(_ context.Context, _ *failoverWorld, n *chaos.Node) error { return n.Resume() },
-		},
-		{
-			"cut off one way", time.Second,
-			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error { return w.cut(ctx, n, "add") },
-			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error { return w.cut(ctx, n, "del") },
-		},
-		{
-			// A disk that still takes some data is only slow, and nodes tolerate slow disks.
-			"disk frozen", 2 * time.Second,
-			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error {
-				return command(ctx, "fsfreeze", "-f", dataOf(n))
-			},
-			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error {
-				return command(ctx, "fsfreeze", "-u", dataOf(n))
-			},
-		},
-		{
-			"disk failed", 0,
-			func(_ context.Context, _ *failoverWorld, n *chaos.Node) error { return shutDown(dataOf(n)) },
-			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error { return w.replug(ctx, n) },
-		},
-	}
-}
-
-// fsShutdown is FS_IOC_SHUTDOWN of linux/fs.h, and noLogFlush its argument. From then on, the file
-// system answers every request with EIO.
-const (
-	fsShutdown = 0x8004587d
-	noLogFlush = 2
-)
-
-// shutDown makes a file system fail.
-func shutDown(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	how := uint32(noLogFlush)
-	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), fsShutdown, uintptr(unsafe.Pointer(&how))); e != 0 { // the ioctl takes a pointer to its argument
-		err = fmt.Errorf("shutting the file system of %s down: %w", dir, e)
-	}
-	return errors.Join(err, f.Close())
-}
-
-// replug waits until a node has ended because of its failed disk, mounts the disk again and starts
-// the node.
-func (w *failoverWorld) replug(ctx context.Context, n *chaos.Node) error {
-	ending, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		if _, running := n.Running(); !running {
-			break
-		}
-		select {
-		case <-ending.Done():
-			return fmt.Errorf("node %s did not end when its disk failed: %w", n.ID, ending.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return errors.Join(
-		command(ctx, "umount", dataOf(n)),
-		command(ctx, "mount", "-o", "loop", imageOf(n), dataOf(n)),
-		n.Start(),
-	)
-}
-
-func dataOf(n *chaos.Node) string  { return filepath.Join(n.Dir, "data") }
-func imageOf(n *chaos.Node) string { return n.Dir + ".img" }
-
-// command runs a program until it ends.
-func command(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(out))
-	}
-	return nil
-}
 
 // failover runs this program again in network and mount namespaces of its own, where it may cut
 // nodes off and freeze their disks. The kernel removes all of that when the process ends.
 func failover(ctx context.Context, o options) (failoverTimes, error) {
-	if err := canFailover(); err != nil {
-		return nil, err
+	if err := netns.Possible(); err != nil {
+		return nil, errCannot(err.Error())
 	}
-	self, err := os.Executable()
-	if err != nil {
+	if _, err := chooseNamed(faults(), o.faults, fault.named); err != nil {
 		return nil, err
 	}
 	binary, err := filepath.Abs(o.binary)
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--propagation", "private", self,
-		"-failover-world", "-binary", binary, "-rounds", fmt.Sprint(o.rounds))
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = stopTimeout
-	if err := cmd.Run(); err != nil {
+	dir, err := os.MkdirTemp("", "quorate-failover-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // of a directory for temporary files
+	out := filepath.Join(dir, "times.json")
+	if err := netns.Again(ctx, "-failover-world", out, "-binary", binary, "-rounds", fmt.Sprint(o.rounds), "-faults", o.faults); err != nil {
 		return nil, fmt.Errorf("the failover rows: %w", errors.Join(err, context.Cause(ctx)))
 	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		return nil, err
+	}
 	times := failoverTimes{}
-	return times, json.Unmarshal(out.Bytes(), &times)
+	return times, json.Unmarshal(text, &times)
 }
 
 // errCannot is the reason why this machine cannot measure a row.
@@ -165,42 +63,25 @@ type errCannot string
 
 func (e errCannot) Error() string { return string(e) }
 
-// canFailover returns the reason why this machine cannot measure the failover rows; nil: it can.
-func canFailover() error {
-	if os.Getuid() != 0 {
-		return errCannot("needs root for namespaces and loop devices")
-	}
-	for _, program := range []string{"unshare", "ip", "nsenter", "mount", "mkfs.ext4", "fsfreeze"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return errCannot("needs the program " + program)
-		}
-	}
-	return nil
-}
-
 // failoverWorld is three nodes, each in a network namespace and on an ext4 file system of its own.
 type failoverWorld struct {
-	cluster *chaos.Cluster
-	hosts   []string
+	cluster *netns.Cluster
 	clients map[string]*client.Client // one for each node, connected only to it
 }
 
-// runFailoverWorld measures inside the namespaces and prints the times as JSON.
+// runFailoverWorld measures inside the namespaces and writes the times as JSON to the file o.world.
 func runFailoverWorld(ctx context.Context, o options) (err error) {
-	dir, err := os.MkdirTemp("", "quorate-failover-")
+	chosen, err := chooseNamed(faults(), o.faults, fault.named)
 	if err != nil {
 		return err
 	}
 	w := &failoverWorld{clients: map[string]*client.Client{}}
-	defer func() {
-		w.close()
-		err = errors.Join(err, os.RemoveAll(dir))
-	}()
-	if err := w.build(ctx, dir, o.binary); err != nil {
+	defer func() { err = errors.Join(err, w.close(context.WithoutCancel(ctx))) }()
+	if err := w.build(ctx, filepath.Dir(o.world), o.binary); err != nil {
 		return err
 	}
 	times := failoverTimes{}
-	for _, f := range faults() {
+	for _, f := range chosen {
 		for range o.rounds {
 			took, err := w.round(ctx, f)
 			if err != nil {
@@ -208,148 +89,80 @@ func runFailoverWorld(ctx context.Context, o options) (err error) {
 			}
 			times[f.name] = append(times[f.name], took.Seconds())
 		}
-		all := times[f.name]
-		slices.Sort(all)
+		all := slices.Sorted(slices.Values(times[f.name]))
 		fmt.Fprintf(os.Stderr, "leader's node %s, %d times: p50 %.3f s, p99 %.3f s, worst %.3f s\n", f.name, len(all),
 			all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
 	}
-	return json.NewEncoder(os.Stdout).Encode(times)
+	text, err := json.Marshal(times)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.world, text, 0o600)
 }
 
-// build creates the network and the disks, and starts the nodes.
+// build creates the network and the disks, starts the nodes and declares the queue.
 func (w *failoverWorld) build(ctx context.Context, dir, binary string) error {
-	for _, c := range [][]string{
-		{"mkdir", "-p", "/run/netns"},
-		{"mount", "-t", "tmpfs", "tmpfs", "/run/netns"},
-		{"ip", "link", "set", "lo", "up"},
-		{"ip", "link", "add", "br0", "type", "bridge"},
-		{"ip", "addr", "add", bridgeAddress + "/24", "dev", "br0"},
-		{"ip", "link", "set", "br0", "up"},
-	} {
-		if err := command(ctx, c[0], c[1:]...); err != nil {
-			return err
-		}
-	}
-	config := chaos.ClusterConfig{Binary: binary, Dir: dir, Name: "failover", Settings: "log:\n  level: warn\n"}
-	for i := range 3 {
-		name := fmt.Sprintf("n%d", i+1)
-		host := fmt.Sprintf("10.78.0.%d", 11+i)
-		for _, args := range []string{
-			"netns add " + name,
-			"link add v" + name + " type veth peer name eth0 netns " + name,
-			"link set v" + name + " master br0 up",
-			"-n " + name + " link set lo up",
-			"-n " + name + " addr add " + host + "/24 dev eth0",
-			"-n " + name + " link set eth0 up",
-		} {
-			if err := command(ctx, "ip", strings.Fields(args)...); err != nil {
-				return err
-			}
-		}
-		w.hosts = append(w.hosts, host)
-		config.Hosts = append(config.Hosts, chaos.Host{Address: host, Enter: []string{
-			"nsenter", "--net=/run/netns/" + name, "env", "QUORATE_CLUSTER__ADMISSION=open",
-		}})
-		if err := makeDisk(ctx, dir, name); err != nil {
-			return err
-		}
-	}
-	var err error
-	if w.cluster, err = chaos.NewCluster(config); err != nil {
-		return err
-	}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := w.cluster.Start(starting); err != nil {
+	var err error
+	w.cluster, err = netns.Open(starting, netns.Options{Binary: binary, Dir: dir, Settings: "log:\n  level: warn\n"})
+	if err != nil {
 		return err
 	}
-	for _, n := range w.cluster.Nodes {
+	if err := w.processes().Start(starting); err != nil {
+		return err
+	}
+	for _, n := range w.processes().Nodes {
 		c, err := client.Dial(ctx, client.Config{Addresses: []string{n.Client}, FixedAddresses: true})
 		if err != nil {
 			return err
 		}
 		w.clients[n.ID] = c
 	}
-	_, err = w.clients["n1"].DeclareQueue(ctx, client.Queue{Name: failoverQueue})
+	_, err = w.clients[w.processes().Nodes[0].ID].DeclareQueue(ctx, client.Queue{Name: failoverQueue})
 	return err
 }
 
-// makeDisk mounts an ext4 file system of its own where the node's data will be.
-func makeDisk(ctx context.Context, dir, node string) error {
-	image, data := filepath.Join(dir, node+".img"), filepath.Join(dir, node, "data")
-	if err := os.MkdirAll(data, 0o750); err != nil {
-		return err
-	}
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		return err
-	}
-	return errors.Join(
-		os.Truncate(image, imageBytes),
-		command(ctx, "mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,nodiscard", image),
-		command(ctx, "mount", "-o", "loop", image, data),
-	)
-}
+// processes returns the nodes' processes.
+func (w *failoverWorld) processes() *chaos.Cluster { return w.cluster.Cluster.Cluster }
 
-// cut blocks packets from the node to its peers, or restores the way. Packets from the peers still
-// arrive.
-func (w *failoverWorld) cut(ctx context.Context, n *chaos.Node, what string) error {
-	var errs []error
-	for i, o := range w.cluster.Nodes {
-		if o != n {
-			errs = append(errs, command(ctx, "ip", "-n", n.ID, "route", what, "blackhole", w.hosts[i]+"/32"))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// close stops the nodes; their disks disappear with the namespaces.
-func (w *failoverWorld) close() {
+// close stops the nodes; what they had disappears with the namespaces.
+func (w *failoverWorld) close(ctx context.Context) error {
 	for _, c := range w.clients {
 		c.Close()
 	}
 	if w.cluster == nil {
-		return
+		return nil
 	}
-	ctx := context.Background()
-	for _, n := range w.cluster.Nodes {
-		_ = command(ctx, "fsfreeze", "-u", dataOf(n)) // after a run that was cut short
-	}
-	w.cluster.Kill()
-	for _, n := range w.cluster.Nodes {
-		_ = command(ctx, "umount", "-l", dataOf(n))
-	}
+	w.processes().Kill()
+	return w.cluster.Close(ctx)
 }
 
 // leader waits until all nodes are ready and the queue has a leader. It returns the leader's node
 // and a client of another node.
-func (w *failoverWorld) leader(ctx context.Context) (*chaos.Node, *client.Client, error) {
-	for _, n := range w.cluster.Nodes {
+func (w *failoverWorld) leader(ctx context.Context) (string, *client.Client, error) {
+	for _, n := range w.processes().Nodes {
 		if err := n.WaitReady(ctx); err != nil {
-			return nil, nil, err
+			return "", nil, err
 		}
 	}
 	for {
-		for _, n := range w.cluster.Nodes {
+		for _, n := range w.processes().Nodes {
 			q, err := w.clients[n.ID].GetQueue(ctx, client.QueueRef{Name: failoverQueue})
-			if err != nil || q.Leader == n.ID {
-				continue
-			}
-			if l := w.cluster.Node(q.Leader); l != nil {
-				return l, w.clients[n.ID], nil
+			if err == nil && q.Leader != n.ID && w.processes().Node(q.Leader) != nil {
+				return q.Leader, w.clients[n.ID], nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("the queue has no leader: %w", context.Cause(ctx))
+			return "", nil, fmt.Errorf("the queue has no leader: %w", context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// round injects the fault at a queue's leader under load. It returns the time from the start of the
-// fault to the first confirm of a message that was published when the fault was certainly in
-// effect. An earlier message may have slipped through and shows nothing. The publisher is connected
-// to a node without the fault.
+// round injects the fault at a queue's leader under load, and returns the time without a confirm. The
+// publisher is connected to another node.
 func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, error) {
 	ready, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -358,32 +171,95 @@ func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, erro
 		return 0, err
 	}
 	publishing, stop := context.WithCancel(ctx)
-	var hit atomic.Int64 // time when the fault was certainly in effect, in nanoseconds; 0: not yet
-	first := make(chan time.Time, 1)
+	seen := &confirms{next: make(chan time.Time, 1)}
 	ended := make(chan error, 1)
-	go func() { ended <- publishOn(publishing, c, &hit, first) }()
+	go func() { ended <- publishOn(publishing, c, seen) }()
 	time.Sleep(calmFor) // lets the load start, and lets the nodes recover from the previous round
-	begin := time.Now()
-	err = f.inject(ctx, w, node)
-	hit.Store(time.Now().UnixNano())
-	var took time.Duration
-	if err == nil {
-		select {
-		case at := <-first:
-			took = at.Sub(begin)
-			time.Sleep(f.held - took)
-		case <-time.After(failoverTimeout):
-			err = fmt.Errorf("nothing was confirmed for %v", failoverTimeout)
-		}
-	}
-	err = errors.Join(err, f.heal(context.WithoutCancel(ctx), w, node))
+	took, err := w.hit(ctx, f, node, seen)
 	stop()
 	return took, errors.Join(err, <-ended)
 }
 
-// publishOn publishes at fixed times until ctx ends, and reports the confirm of the first message
-// that was sent after the fault.
-func publishOn(ctx context.Context, c *client.Client, hit *atomic.Int64, first chan<- time.Time) error {
+// hit injects the fault and heals it.
+func (w *failoverWorld) hit(ctx context.Context, f fault, node string, seen *confirms) (took time.Duration, err error) {
+	heal := sync.OnceValue(func() error { return f.heal(context.WithoutCancel(ctx), w.cluster, node) })
+	defer func() { err = errors.Join(err, heal()) }()
+	seen.restart()
+	from, err := f.inject(ctx, w.cluster, node)
+	if err != nil {
+		return 0, err
+	}
+	if f.strobes {
+		time.Sleep(f.held)
+		if err := heal(); err != nil {
+			return 0, err
+		}
+	}
+	seen.await()
+	select {
+	case at := <-seen.next:
+		if f.strobes {
+			return seen.pause(), nil
+		}
+		took = at.Sub(from)
+		time.Sleep(f.held - took)
+		return took, nil
+	case <-time.After(failoverTimeout):
+		return 0, fmt.Errorf("nothing was confirmed for %v", failoverTimeout)
+	}
+}
+
+// confirms follows the confirms of a publisher. mu guards what is below it.
+type confirms struct {
+	next chan time.Time // of capacity 1: the first confirm of a message that was sent after await
+
+	mu      sync.Mutex
+	awaited time.Time // when await was called; zero: not yet
+	last    time.Time // the newest confirm, or restart
+	longest time.Duration
+}
+
+// restart begins to measure pauses.
+func (c *confirms) restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.longest = time.Now(), 0
+}
+
+// await waits for messages that are sent from now on: by now the fault is certainly in effect, or over. An
+// earlier one may have slipped through and shows nothing.
+func (c *confirms) await() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.awaited = time.Now()
+}
+
+// confirmed notes the confirm of a message.
+func (c *confirms) confirmed(sent time.Time) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.last.IsZero() {
+		c.longest = max(c.longest, now.Sub(c.last))
+	}
+	c.last = now
+	if !c.awaited.IsZero() && sent.After(c.awaited) {
+		select {
+		case c.next <- now:
+		default:
+		}
+	}
+}
+
+// pause returns the longest time between two confirms since restart.
+func (c *confirms) pause() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.longest
+}
+
+// publishOn publishes at fixed times until ctx ends.
+func publishOn(ctx context.Context, c *client.Client, seen *confirms) error {
 	p, err := c.Publisher(client.PublisherConfig{MaxInFlight: int(failoverTimeout.Seconds()) * failoverRate})
 	if err != nil {
 		return err
@@ -399,13 +275,10 @@ func publishOn(ctx context.Context, c *client.Client, hit *atomic.Int64, first c
 			return p.Close(closing)
 		case <-tick.C:
 		}
-		sent := time.Now().UnixNano()
+		sent := time.Now()
 		err := p.PublishAsync(ctx, client.Message{RoutingKey: failoverQueue, Body: body}, func(_ client.Result, err error) {
-			if at := hit.Load(); err == nil && at != 0 && sent > at {
-				select {
-				case first <- time.Now():
-				default:
-				}
+			if err == nil {
+				seen.confirmed(sent)
 			}
 		})
 		if err != nil && ctx.Err() == nil {

@@ -25,7 +25,7 @@ func main() {
 	defer stop()
 	var o options
 	var only string
-	flag.StringVar(&only, "only", "", "parts to run, separated by commas; empty: "+names(parts()))
+	flag.StringVar(&only, "only", "", "parts to run, separated by commas; empty: "+names(parts(), part.named))
 	flag.StringVar(&o.module, "module", "..", "directory of the main module")
 	flag.StringVar(&o.binary, "binary", "../bin/quorate", "path of the node program")
 	flag.StringVar(&o.results, "results", "results", "directory for the rows as JSON; empty: none")
@@ -55,7 +55,8 @@ func main() {
 	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: only workloads with this window; nothing is stored")
 	flag.BoolVar(&o.guard, "guard", false, "compare what a message costs with the committed table, and fail where it is clearly more")
 	flag.BoolVar(&o.write, "write", false, "with -guard: write the table anew")
-	flag.BoolVar(&o.world, "failover-world", false, "internal: -engine starts this in namespaces of its own")
+	flag.StringVar(&o.faults, "faults", "", "with -engine: faults of a leader's node, separated by commas; empty: "+names(faults(), fault.named))
+	flag.StringVar(&o.world, "failover-world", "", "internal: -engine starts this in namespaces of its own; where the times go")
 	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
 	if *version {
@@ -77,7 +78,7 @@ func start(ctx context.Context, o options, only string) error {
 		o.rounds = 1
 	}
 	switch {
-	case o.world:
+	case o.world != "":
 		return runFailoverWorld(ctx, o)
 	case o.deadLetters:
 		return runDeadLetters(ctx, o, only)
@@ -103,7 +104,8 @@ func start(ctx context.Context, o options, only string) error {
 type options struct {
 	engine, deadLetters, peers      bool
 	guard, write                    bool
-	backups, quick, world, restarts bool
+	backups, quick, restarts        bool
+	faults, world                   string
 	rounds, waiting, messages       int
 	ctl, settings                   string
 	rabbitmq, nats                  string
@@ -160,10 +162,10 @@ func parts() []part {
 }
 
 // names joins the names of parts for -only.
-func names(all []part) string {
+func names[T any](all []T, name func(T) string) string {
 	out := make([]string, 0, len(all))
-	for _, p := range all {
-		out = append(out, p.name)
+	for _, x := range all {
+		out = append(out, name(x))
 	}
 	return strings.Join(out, ",")
 }

@@ -74,13 +74,13 @@ func TestTable(t *testing.T) {
 func TestChoose(t *testing.T) {
 	for only, want := range map[string]string{"": "queue,group,log,end", "end,queue": "queue,end", "log": "log"} {
 		chosen, err := chooseNamed(parts(), only, part.named)
-		if err != nil || names(chosen) != want {
-			t.Errorf("%q: %s, %v, want %s", only, names(chosen), err, want)
+		if err != nil || names(chosen, part.named) != want {
+			t.Errorf("%q: %s, %v, want %s", only, names(chosen, part.named), err, want)
 		}
 	}
 	for _, only := range []string{"que", "queue,queue", "queue,", " "} {
 		if chosen, err := chooseNamed(parts(), only, part.named); err == nil {
-			t.Errorf("%q passes as %s", only, names(chosen))
+			t.Errorf("%q passes as %s", only, names(chosen, part.named))
 		}
 	}
 }
