@@ -226,6 +226,25 @@ func TestRabbitHole(t *testing.T) {
 	t.Logf("%d passed; differ as known: %q; left out: %q", r.Passed, r.Expected, r.Skipped)
 }
 
+// The scaler of KEDA, which asks for lengths and rates of queues.
+func TestKEDA(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles some hundred packages of Kubernetes")
+	}
+	t.Parallel()
+	r, err := KEDA(context.Background())
+	if errors.Is(err, ErrAbsent) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failed {
+		t.Error(f)
+	}
+	t.Logf("%d passed", r.Passed)
+}
+
 // A spec that fails has to be a known difference, and a known difference has to fail.
 func TestJudgeSpecs(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,8 @@ type Library struct {
 	// Tags of the long form, and the program with which its tests restart their broker.
 	Tags, Restarts string
 	Least          int // least number of tests
+	// Prepare changes the copy in a directory before anything is built of it; nil: nothing is changed.
+	Prepare func(dir string) error
 }
 
 // Libraries returns all libraries. Their versions are only here.
@@ -129,6 +131,11 @@ func (l Library) fetch(ctx context.Context, dir string) error {
 	}
 	if err := os.CopyFS(dir, os.DirFS(module.Dir)); err != nil {
 		return err
+	}
+	if l.Prepare != nil {
+		if err := l.Prepare(dir); err != nil {
+			return err
+		}
 	}
 	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-deps", "-test", l.Package)
 	list.Dir = dir

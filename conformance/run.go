@@ -154,13 +154,12 @@ func runMore(ctx context.Context, o Options, y *tally) error {
 	return runLibraries(ctx, o, y)
 }
 
-// runLibraries runs the own tests of Go libraries.
+// runLibraries runs the own tests of Go libraries, and KEDA's scaler.
 func runLibraries(ctx context.Context, o Options, y *tally) error {
-	own := func(library string, tests func() (LibraryTests, error)) error {
+	named := func(library, name string, tests func() (LibraryTests, error)) error {
 		if len(o.Clients) > 0 && !slices.Contains(o.Clients, library) {
 			return nil
 		}
-		name := library + "'s own tests"
 		r, err := tests()
 		if errors.Is(err, ErrAbsent) {
 			y.skip(name, err.Error())
@@ -175,10 +174,16 @@ func runLibraries(ctx context.Context, o Options, y *tally) error {
 		}
 		return nil
 	}
+	own := func(library string, tests func() (LibraryTests, error)) error {
+		return named(library, library+"'s own tests", tests)
+	}
 	if err := own("amqp091-go", func() (LibraryTests, error) { return OwnTests(ctx) }); err != nil {
 		return err
 	}
 	if err := own(rabbitHole().Name, func() (LibraryTests, error) { return RabbitHole(ctx) }); err != nil {
+		return err
+	}
+	if err := named(keda().Name, "KEDA's scaler for RabbitMQ", func() (LibraryTests, error) { return KEDA(ctx) }); err != nil {
 		return err
 	}
 	for _, l := range Libraries() {
