@@ -67,7 +67,7 @@ type Report struct {
 func checkers() []func(*ledger) Guarantee {
 	return []func(*ledger) Guarantee{
 		noLoss, nothingInvented, storedOnce, settledStays, inOrder, caused, flagged, limited, onTime, deadLettersOnce, deathsCounted,
-		handedOut, oneActive, highestFirst, wholeTransactions, movedOnce, newQueue, inTime, registers,
+		handedOut, oneActive, highestFirst, returnedFirst, wholeTransactions, movedOnce, newQueue, inTime, registers,
 		lengthsAddUp, sameState, ledAgain, goesOn, noLeak,
 	}
 }

@@ -41,7 +41,7 @@ func promises() map[string][]string {
 		"retry-loop": {"no confirmed message is lost", "nothing is invented", "deaths are counted"},
 		"retry": {
 			"no confirmed message is lost", "nothing is stored twice", "redeliveries have a cause", "the delivery limit holds",
-			"nothing expires early or is delivered late", "dead letters arrive exactly once",
+			"nothing expires early or is delivered late", "dead letters arrive exactly once", "returned messages come first",
 		},
 	}
 }

@@ -32,6 +32,8 @@ type Consumer struct {
 	slow   time.Duration // what each delivery takes
 	comes  *comings      // it comes and goes
 	single bool          // the queue has a single active consumer, and the client learns who is active
+	// commits says that it waits for the commit of each settlement that gives a message back.
+	commits bool
 }
 
 // comings say how long a consumer stays, about, and stays away; it leaves what it holds unsettled.
@@ -152,11 +154,7 @@ type visit struct {
 
 // run consumes until staying ends, or the consumer is gone. What it holds is lost then.
 func (v *visit) run(ctx, staying context.Context) error {
-	opened := history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class, Sent: v.asked}
-	if v.amqp != nil { // over gRPC the client opens streams again, each with a new prefetch
-		opened.Prefetch = v.Prefetch
-	}
-	v.History.Add(opened)
+	v.History.Add(history.Event{Kind: history.Opened, Queue: v.Queue, Consumer: v.name, Client: v.Class, Sent: v.asked, Prefetch: v.Prefetch})
 	watching, stop := context.WithCancel(staying)
 	var watcher sync.WaitGroup
 	if v.single {
@@ -195,7 +193,7 @@ func (v *visit) consume(ctx, staying context.Context) error {
 				return err
 			}
 		}
-		if len(v.decided) >= flushEvery || idle && len(v.decided) > 0 {
+		if len(v.decided) >= flushEvery || idle && len(v.decided) > 0 || v.gaveBack() {
 			if err := v.flush(ctx); err != nil {
 				return err
 			}
@@ -204,7 +202,14 @@ func (v *visit) consume(ctx, staying context.Context) error {
 	return nil
 }
 
-// renew gives the consumer another name when it was lost and has come back by itself.
+// gaveBack reports whether the last settlement is one whose commit is waited for.
+func (v *visit) gaveBack() bool {
+	n := len(v.decided)
+	return v.commits && n > 0 && (v.decided[n-1].Outcome == history.Requeue || v.decided[n-1].Outcome == history.Return)
+}
+
+// renew gives the consumer another name when it was lost and has come back by itself. Of that its prefetch is not
+// recorded: what its earlier stream had still sent is recorded under this name.
 func (v *visit) renew() {
 	n := v.in.reopened()
 	if n == v.lives {

@@ -9,11 +9,12 @@ import (
 )
 
 // Retry is the workload of messages that fail: some are returned once, some always, up to the
-// delivery limit, and what nobody consumes expires. All of that is dead-lettered at least once.
+// delivery limit, and what nobody consumes expires. All of that is dead-lettered at least once. Of
+// bursts some are given back while others wait, which they come before (DEL-1).
 func Retry() Kind {
 	return Kind{
-		Name: "retry", Protocols: []string{overGRPC, overAMQP}, Rate: 80,
-		Does: "messages that are returned, that fail up to the delivery limit, and that expire",
+		Name: "retry", Protocols: []string{overGRPC, overAMQP}, Rate: 100,
+		Does: "messages that are returned, also while others wait, that fail up to the delivery limit, and that expire",
 		New:  func(w *World) Workload { return &retry{base{World: w}} },
 	}
 }
@@ -22,6 +23,10 @@ const (
 	retryLimit = 3               // failed attempts of a message
 	retryTTL   = 3 * time.Second // of what waits for nobody; half of it is beyond the skew limit
 	failEvery  = 10              // every so many messages one is returned once, and one always
+
+	backBurst    = 20 // messages that wait at once where some are given back
+	backPrefetch = 3
+	backEvery    = 5 // every so many messages one is given back as failed, and one as not
 )
 
 // retry is the workload of Retry.
@@ -38,6 +43,14 @@ func (r *retry) Prepare(ctx context.Context) error {
 		r.players.publisher(r.class(n), &Publisher{Queue: late})
 		r.players.consumer(r.class(n+2), &Consumer{Queue: work[n], Decide: failSome})
 		r.players.consumer(r.class(n), &Consumer{Queue: dead})
+	}
+	for n, q := range []string{r.Queue("back1"), r.Queue("back2")} {
+		r.drains = append(r.drains, q)
+		r.players.publisher(r.class(n), &Publisher{Queue: q, burst: backBurst})
+		r.players.consumer(r.class(3-n), &Consumer{Queue: q, Prefetch: backPrefetch, Decide: giveSomeBack, commits: true})
+		if err := r.declare(ctx, q, client.Table{"x-delivery-limit": -1}, history.Queue{DeliveryLimit: -1, Ordered: true}); err != nil {
+			return err
+		}
 	}
 	if err := r.declare(ctx, dead, nil, history.Queue{DeliveryLimit: -1}); err != nil {
 		return err
@@ -65,6 +78,18 @@ func failSome(d *history.Event) history.Outcome {
 		if d.Count == 0 {
 			return history.Requeue
 		}
+	}
+	return history.Ack
+}
+
+// giveSomeBack gives a message back once, by its number alone.
+func giveSomeBack(d *history.Event) history.Outcome {
+	switch {
+	case d.Acquired > 0:
+	case d.ID%backEvery == 2:
+		return history.Return
+	case d.ID%backEvery == 4:
+		return history.Requeue
 	}
 	return history.Ack
 }
