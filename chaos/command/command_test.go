@@ -153,22 +153,21 @@ func TestWrongNames(t *testing.T) {
 	}
 }
 
-// A kind of fault counts as felt if one of its faults was, or needs no proof; one that did not come does
-// not.
+// A kind of fault counts as felt if one of its faults was; one that did not come, or was not healed, does not.
 func TestUnfelt(t *testing.T) {
 	put := func(n int, note string) history.Event {
 		return history.Event{Kind: history.Fault, Fault: n, Note: note}
 	}
 	bit := func(n int, felt bool) history.Event { return history.Event{Kind: history.Bit, Fault: n, Again: felt} }
 	var steps []fault.Step
-	for _, kind := range []string{"kill", "delay", "loss", "flip-log", "pause"} {
+	for _, kind := range []string{"cpu", "delay", "loss", "flip-log", "pause"} {
 		steps = append(steps, fault.Step{Kind: kind})
 	}
 	err := unfelt(steps, []history.Event{
-		put(1, "kill of leader"), put(2, "delay of all"), bit(2, false),
+		put(1, "cpu of leader"), put(2, "delay of all"), bit(2, false),
 		put(3, "loss of anyone"), bit(3, false), put(4, "loss of leader"), bit(4, true), put(5, "flip-log of leader"), bit(5, false),
 	})
-	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": delay, pause") {
+	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": cpu, delay, pause") {
 		t.Errorf("%v", err)
 	}
 }

@@ -131,6 +131,9 @@ func (p *plan) config(c target.Cluster) (run.Config, error) {
 // command returns the command line that carries the plan out again.
 func (p *plan) command() string {
 	out := fmt.Sprintf("quoratectl chaos run --target %s --nodes %d --seed %d --time %v --max-pause %g", p.Target, p.Nodes, p.Seed, p.Length, p.MaxPause)
+	if p.Each {
+		out += " --each"
+	}
 	if p.Rate > 0 {
 		out += fmt.Sprintf(" --rate %d", p.Rate)
 	}
@@ -177,16 +180,12 @@ func unfelt(steps []fault.Step, events []history.Event) error {
 		}
 		if e.Kind == history.Bit {
 			felt[kinds[e.Fault]] = felt[kinds[e.Fault]] || e.Again
-			delete(kinds, e.Fault)
 		}
 	}
 	for _, k := range fault.Kinds() {
 		if k.Chance {
 			delete(felt, k.Name)
 		}
-	}
-	for _, kind := range kinds { // those that are their own proof have no Bit
-		felt[kind] = true
 	}
 	var none []string
 	for kind, bit := range felt {

@@ -23,28 +23,20 @@ import (
 // may be hit before all is whole again, so they wait for that.
 func dataKinds() []Kind {
 	one := []Role{Leader, Follower, Anyone}
-	flip := func(name, of string, file func(name string) bool) Kind {
+	flip := func(name, of string, among files) Kind {
 		return using(Kind{
 			Name: name, Does: "flips a bit in " + of + " of a node that was killed, and starts it", Roles: one, Class: "damaged", Alone: true, Named: true, Chance: true,
 		}, "change files", func(ctx context.Context, s *Scene, d target.Files, c Choice) (Fault, error) {
-			return bitFlip(ctx, s, d, c, file)
+			return bitFlip(ctx, s, d, c, among)
 		})
 	}
-	matches := func(patterns ...string) func(string) bool {
-		return func(name string) bool {
-			return slices.ContainsFunc(patterns, func(p string) bool {
-				is, err := filepath.Match(p, filepath.ToSlash(name))
-				return is && err == nil
-			})
-		}
-	}
 	return []Kind{
-		flip("bit-flip", "a file", func(string) bool { return true }),
-		flip("flip-log", "the log", matches("wal/*.wal")),
-		flip("flip-catalog", "the catalog's log", matches("catalog/log.db")),
-		flip("flip-snapshot", "a snapshot", matches("catalog/snapshots/*.snapshot", "queues/*/snapshots/*.snapshot", "queues/*/*.snapshot")),
-		flip("flip-epoch", "a copy of the epoch", matches("epoch.*")),
-		flip("flip-mark", "a copy of the mark", matches("mark.*")),
+		flip("bit-flip", "a file", files{}),
+		flip("flip-log", "the newest segment of the log", files{patterns: []string{"wal/*.wal"}, newest: true}),
+		flip("flip-catalog", "the catalog's log", files{patterns: []string{"catalog/log.db"}}),
+		flip("flip-snapshot", "a snapshot", files{patterns: []string{"catalog/snapshots/*.snapshot", "queues/*/snapshots/*.snapshot", "queues/*/*.snapshot"}}),
+		flip("flip-epoch", "a copy of the epoch", files{patterns: []string{"epoch.*"}}),
+		flip("flip-mark", "a copy of the mark", files{patterns: []string{"mark.*"}}),
 		using(Kind{
 			Name: "wiped", Does: "empties a node's disk; it comes back under its id when its store is given up", Roles: one, Class: "wiped", Alone: true, Named: true,
 			Shortest: time.Second, Longest: 4 * time.Second,
@@ -56,6 +48,22 @@ func dataKinds() []Kind {
 	}
 }
 
+// files are those among which one is damaged.
+type files struct {
+	patterns []string // of their names, below the data directory; none: all
+	// newest says that it is the last of them in the order of their names that has content, because a start reads no
+	// other in full; else each is as likely as another.
+	newest bool
+}
+
+// has reports whether a file is one of them.
+func (f files) has(name string) bool {
+	return len(f.patterns) == 0 || slices.ContainsFunc(f.patterns, func(p string) bool {
+		is, err := filepath.Match(p, filepath.ToSlash(name))
+		return is && err == nil
+	})
+}
+
 // wiped waits first until all is whole: a client may be about to change the members of a queue, which has two of
 // them meanwhile, and must not lose one for good.
 func wiped(ctx context.Context, s *Scene, d target.Stores, c Choice) (Fault, error) {
@@ -63,8 +71,9 @@ func wiped(ctx context.Context, s *Scene, d target.Stores, c Choice) (Fault, err
 	if err := whole(ctx, s); err != nil {
 		return Fault{}, err
 	}
+	bit := endsProcesses(ctx, s, c.Nodes[:1])
 	err := d.Lose(ctx, node)
-	return Fault{Heal: func(ctx context.Context) error {
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
 		if err := d.Start(ctx, node); err != nil {
 			return err
 		}
@@ -91,7 +100,7 @@ func replaced(ctx context.Context, s *Scene, node string) error {
 }
 
 // bitFlip flips a bit in one of the files that are meant. It waits until all is whole, as wiped does.
-func bitFlip(ctx context.Context, s *Scene, d target.Files, c Choice, file func(name string) bool) (Fault, error) {
+func bitFlip(ctx context.Context, s *Scene, d target.Files, c Choice, among files) (Fault, error) {
 	node := c.Nodes[0]
 	if err := whole(ctx, s); err != nil {
 		return Fault{}, err
@@ -101,7 +110,7 @@ func bitFlip(ctx context.Context, s *Scene, d target.Files, c Choice, file func(
 	}
 	at := time.Now()
 	before, _ := s.Cluster.Log(ctx, node, at) // none yet, or not kept
-	what, err := flip(d.Dir(node), c.Pick, file)
+	what, err := flip(d.Dir(node), c.Pick, among)
 	if err == nil {
 		s.Log("flipped %s", what)
 	}
@@ -126,15 +135,15 @@ func bitFlip(ctx context.Context, s *Scene, d target.Files, c Choice, file func(
 	}, err
 }
 
-// flip changes one bit of what is not zero in one of the files that are meant, each as likely as another,
-// and says where: a file that was made larger in advance has little but zeros.
-func flip(dir string, pick uint64, file func(name string) bool) (what string, err error) {
-	var files []string
+// flip changes one bit of what is not zero in one of the files that are meant, and says where: a file that was made
+// larger in advance has little but zeros.
+func flip(dir string, pick uint64, among files) (what string, err error) {
+	var names []string
 	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		below, _ := filepath.Rel(dir, name)
-		if err == nil && e.Type().IsRegular() && !rewritten(e.Name()) && file(below) {
+		if err == nil && e.Type().IsRegular() && !rewritten(e.Name()) && among.has(below) {
 			if i, errInfo := e.Info(); errInfo == nil && i.Size() > 0 {
-				files = append(files, name)
+				names = append(names, name)
 			}
 		}
 		return err
@@ -143,8 +152,12 @@ func flip(dir string, pick uint64, file func(name string) bool) (what string, er
 		return "", fmt.Errorf("fault: %w", err)
 	}
 	r := rand.New(rand.NewPCG(pick, 0))
-	r.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
-	for _, name := range files {
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	if among.newest {
+		slices.Sort(names)
+		slices.Reverse(names)
+	}
+	for _, name := range names {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			return "", fmt.Errorf("fault: %w", err)

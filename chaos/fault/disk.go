@@ -132,10 +132,11 @@ func diskFails(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error)
 	}, err
 }
 
-func powerCut(ctx context.Context, _ *Scene, d disked, c Choice) (Fault, error) {
+func powerCut(ctx context.Context, s *Scene, d disked, c Choice) (Fault, error) {
+	bit := endsProcesses(ctx, s, c.Nodes)
 	err := d.CutPower(ctx, c.Nodes...)
 	back := rotated(c.Nodes, c.Pick)
-	return Fault{Heal: func(ctx context.Context) error {
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
 		return each.Of(back, 1, func(n string) error { return errors.Join(d.Replug(ctx, n), d.Start(ctx, n)) })
 	}}, err
 }

@@ -56,7 +56,7 @@ type Fault struct {
 	// lasts that is not Last too.
 	Last bool
 	// Bit returns what proves that the fault was felt, and false if nothing does: it is asked
-	// before Heal. Nil: the putting in is proof enough, such as a process that is gone.
+	// before Heal, and may wait for what a node has to notice.
 	Bit func(ctx context.Context) (proof string, bit bool, err error)
 	// Added are nodes that the fault had the cluster take in; Heal may take them away again.
 	Added []string

@@ -242,5 +242,6 @@ func otherBuild(ctx context.Context, s *Scene, b target.Builds, c Choice) (Fault
 		}
 		return nil
 	}
-	return Fault{Heal: func(ctx context.Context) error { return roll(ctx, target.Current) }}, roll(ctx, target.Other)
+	bit := endsProcesses(ctx, s, c.Nodes)
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error { return roll(ctx, target.Current) }}, roll(ctx, target.Other)
 }

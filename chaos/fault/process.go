@@ -47,23 +47,24 @@ func processKinds() []Kind {
 	}
 }
 
-func kill(ctx context.Context, _ *Scene, p target.Processes, c Choice) (Fault, error) {
+func kill(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
+	bit := endsProcesses(ctx, s, c.Nodes)
 	err := each.Of(c.Nodes, 1, func(n string) error { return p.Kill(ctx, n) })
 	back := rotated(c.Nodes, c.Pick) // a cluster comes back in any order
-	return Fault{Heal: func(ctx context.Context) error {
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
 		return each.Of(back, 1, func(n string) error { return p.Start(ctx, n) })
 	}}, err
 }
 
-func pause(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, error) {
+func pause(ctx context.Context, s *Scene, p target.Pausing, c Choice) (Fault, error) {
 	err := each.Of(c.Nodes, 1, func(n string) error { return p.Pause(ctx, n) })
-	return Fault{Heal: func(ctx context.Context) error {
+	return Fault{Bit: silent(s, c.Nodes), Heal: func(ctx context.Context) error {
 		return each.Of(c.Nodes, 1, func(n string) error { return p.Resume(ctx, n) })
 	}}, err
 }
 
-func strobe(ctx context.Context, _ *Scene, p target.Pausing, c Choice) (Fault, error) {
-	return Fault{Heal: alternate(ctx, 250*time.Millisecond, 150*time.Millisecond,
+func strobe(ctx context.Context, s *Scene, p target.Pausing, c Choice) (Fault, error) {
+	return Fault{Bit: hesitant(s, c.Nodes), Heal: alternate(ctx, 250*time.Millisecond, 150*time.Millisecond,
 		func(ctx context.Context) error {
 			return each.Of(c.Nodes, 1, func(n string) error { return p.Pause(ctx, n) })
 		},
@@ -82,35 +83,42 @@ const (
 
 // oneByOne lets nodes be restarted one after another, each when the one before is ready, while other faults
 // come and go.
-func oneByOne(ctx context.Context, nodes []string, restart func(ctx context.Context, node string) error) Fault {
-	done := make(chan error, 1)
+func oneByOne(ctx context.Context, s *Scene, nodes []string, restart func(ctx context.Context, node string) error) Fault {
+	anew := endsProcesses(ctx, s, nodes)
+	var failed error // once done is closed
+	done := make(chan struct{})
 	begun := context.WithoutCancel(ctx)
 	go func() {
-		done <- each.Of(nodes, 1, func(n string) error {
+		defer close(done)
+		failed = each.Of(nodes, 1, func(n string) error {
 			ctx, cancel := context.WithTimeout(begun, stopTimeout)
 			defer cancel()
 			return restart(ctx, n)
 		})
 	}()
-	return Fault{Last: true, Heal: func(ctx context.Context) error {
+	heal := func(ctx context.Context) error {
 		select {
-		case err := <-done:
-			return err
+		case <-done:
+			return failed
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	return Fault{Last: true, Heal: heal, Bit: func(ctx context.Context) (string, bool, error) {
+		_ = heal(ctx) // why it failed is for the healing
+		return anew(ctx)
 	}}
 }
 
 func restart(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
-	return oneByOne(ctx, c.Nodes, func(ctx context.Context, n string) error {
+	return oneByOne(ctx, s, c.Nodes, func(ctx context.Context, n string) error {
 		return errors.Join(p.Stop(ctx, n), p.Start(ctx, n), s.Cluster.WaitReady(ctx, n))
 	}), nil
 }
 
 // drain has each node drained over the API first, as operators do before they stop it.
 func drain(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
-	return oneByOne(ctx, c.Nodes, func(ctx context.Context, n string) error {
+	return oneByOne(ctx, s, c.Nodes, func(ctx context.Context, n string) error {
 		op, err := s.Client.StartDrain(ctx, client.StartDrainRequest{Node: n, Limit: drainTimeout})
 		if err == nil {
 			_, err = s.Client.WatchOperation(ctx, op.ID, func(client.Operation) {})
@@ -123,14 +131,16 @@ func drain(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, 
 }
 
 func rollout(ctx context.Context, s *Scene, r target.Rollouts, _ Choice) (Fault, error) {
+	bit := endsProcesses(ctx, s, ids(s.Cluster))
 	err := r.Rollout(ctx)
-	return Fault{Heal: func(ctx context.Context) error { return whole(ctx, s) }}, err
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error { return whole(ctx, s) }}, err
 }
 
 func evict(ctx context.Context, s *Scene, m target.Machines, c Choice) (Fault, error) {
 	node := c.Nodes[0]
+	bit := endsProcesses(ctx, s, c.Nodes[:1])
 	err := m.Evict(ctx, node)
-	return Fault{Heal: func(ctx context.Context) error {
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
 		return errors.Join(m.Return(ctx, node), s.Cluster.WaitReady(ctx, node))
 	}}, err
 }

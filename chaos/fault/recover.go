@@ -25,6 +25,7 @@ func recovered(ctx context.Context, s *Scene, d target.Recovery, c Choice) (Faul
 	if err := whole(ctx, s); err != nil {
 		return Fault{}, err
 	}
+	bit := endsProcesses(ctx, s, nodes)
 	if err := d.Lose(ctx, first); err != nil {
 		return Fault{}, err
 	}
@@ -34,7 +35,7 @@ func recovered(ctx context.Context, s *Scene, d target.Recovery, c Choice) (Faul
 		}}, err
 	}
 	err := errors.Join(d.Lose(ctx, second), d.Kill(ctx, survivor))
-	return Fault{Heal: func(ctx context.Context) error {
+	return Fault{Bit: bit, Heal: func(ctx context.Context) error {
 		lost := []string{first, second}
 		if err := errors.Join(d.Recover(ctx, survivor, lost), d.Start(ctx, survivor), s.Cluster.WaitReady(ctx, survivor)); err != nil {
 			return err
