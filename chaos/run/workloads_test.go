@@ -33,6 +33,7 @@ func promises() map[string][]string {
 		"large":          {"no confirmed message is lost", "nothing is invented"},
 		"late-consumers": {"no confirmed message is lost", "nothing expires early or is delivered late", "dead letters arrive exactly once"},
 		"members":        {"no confirmed message is lost", "nothing is stored twice", "what is settled stays settled", "each publisher's order holds"},
+		"new-queues":     {"no confirmed message is lost", "nothing is invented", "nothing is stored twice", "each publisher's order holds"},
 		"single-active":  {"no confirmed message is lost", "redeliveries have a cause", "a single active consumer is never two"},
 		"publish": {
 			"no confirmed message is lost", "nothing is invented", "nothing is stored twice", "what is settled stays settled",

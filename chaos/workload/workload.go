@@ -62,7 +62,7 @@ type Kind struct {
 // Kinds returns all kinds in order of their names.
 func Kinds() []Kind {
 	return []Kind{
-		AtMostOnce(), Churn(), Crashes(), Delayed(), ExpiryChain(), Import(), Large(), LateConsumers(), Members(), Priorities(),
-		Producers(), Publish(), Redrive(), Retry(), RetryLoop(), SingleActive(), Transactions(),
+		AtMostOnce(), Churn(), Crashes(), Delayed(), ExpiryChain(), Import(), Large(), LateConsumers(), Members(), NewQueues(),
+		Priorities(), Producers(), Publish(), Redrive(), Retry(), RetryLoop(), SingleActive(), Transactions(),
 	}
 }
