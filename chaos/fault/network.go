@@ -46,6 +46,7 @@ func networkKinds() []Kind {
 		partition("one-way-in", "lets nothing from others reach a node", oneWay, one, func(nodes, all []string, _ uint64) []way {
 			return reversed(toOthers(nodes, all))
 		}),
+		partition("scatter", "cuts all links, so that each node is alone", cutOff, []Role{All}, func(_, all []string, _ uint64) []way { return betweenAll(all) }),
 		partition("bridge", "cuts the link of two nodes, which reach each other through a third", cutOff, one, bridgeOf),
 		ring,
 		using(Kind{
@@ -112,6 +113,18 @@ func reversed(ways []way) []way {
 func around(nodes, all []string) []way {
 	out := toOthers(nodes, all)
 	return append(out, reversed(out)...)
+}
+
+// betweenAll returns the ways between all of these nodes.
+func betweenAll(all []string) (out []way) {
+	for _, from := range all {
+		for _, to := range all {
+			if from != to {
+				out = append(out, way{from, to})
+			}
+		}
+	}
+	return out
 }
 
 // halvesOf cuts off the largest minority that the first node can be in.

@@ -21,7 +21,7 @@ func processKinds() []Kind {
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "end processes", kill),
 		using(Kind{
-			Name: "pause", Does: "stops processes where they stand", Class: "paused", Roles: []Role{Leader, Follower, Anyone},
+			Name: "pause", Does: "stops processes where they stand", Class: "paused",
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "pause processes", pause),
 		using(Kind{
