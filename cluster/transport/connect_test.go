@@ -77,8 +77,10 @@ func TestConnect(t *testing.T) {
 			}
 			return d.succeed(), nil
 		}, 250 * time.Millisecond, 2, nil},
-		{"all are lost", func(ctx context.Context, _ *dials, _ int) (net.Conn, error) { return lost(ctx) },
-			2 * time.Second, maxConnects, context.DeadlineExceeded},
+		{
+			"all are lost", func(ctx context.Context, _ *dials, _ int) (net.Conn, error) { return lost(ctx) },
+			2 * time.Second, maxConnects, context.DeadlineExceeded,
+		},
 		{"refused", func(context.Context, *dials, int) (net.Conn, error) { return nil, refused }, 0, 1, refused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
