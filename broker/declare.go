@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/broker/administration"
@@ -131,8 +132,8 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	return b.found(ctx, d, out, about)
 }
 
-// found describes the queue that a declare has found. If that one ends at this moment, because it expired before the
-// declare could defer that (QX-2), a new one is declared.
+// found describes the queue that a declare has found. If that one ends at this moment, because it is deleted or
+// expired before the declare could defer that (QX-2), a new one is declared.
 func (b *Broker) found(ctx context.Context, d DeclareQueue, out Declared, about failure.Error) (Declared, error) {
 	uid := id.QueueUID(out.UID)
 	var there bool
@@ -237,6 +238,9 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 	s, err := c.Leaders().Status(ctx, rec.UID)
 	if err != nil {
 		return Declared{}, failure.Translate(err, about)
+	}
+	if s.Overview.DrainDeleting { // its deletion is decided (Q-15, QX-3)
+		return Declared{}, failure.Translate(fmt.Errorf("queue %s: %w", rec.UID, traffic.ErrDrainDeleting), about)
 	}
 	d.Ready, d.Consumers = s.Overview.Ready, s.Overview.Consumers
 	return d, nil

@@ -4,6 +4,11 @@ package quorumq
 // the backlog that the forwarder has read count as settled.
 func (q *Queue) applyPurge() {
 	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.set.len())
+	q.dropAll()
+}
+
+// dropAll removes all messages that no consumer holds, and dead-letters none.
+func (q *Queue) dropAll() {
 	for body, annotations := range q.store.ready.bodies() {
 		q.free(body, annotations)
 	}
@@ -80,16 +85,18 @@ func (q *Queue) applyDrainDelete() {
 	q.drainDeleting = true
 }
 
-// applySeal has an empty queue refuse what still comes, if its deletion is decided (Q-15, QX-3). A queue that still follows
-// older rules, because nobody has led it since the upgrade, follows from then on those that know of that: every member
-// that reads the command knows them.
+// applySeal has a queue refuse what still comes, if its deletion is decided: one that is empty, or one that has
+// expired, whose messages go at that moment (QX-3). A queue that still follows older rules, because nobody has led it since
+// the upgrade, follows from then on those that know of that: every member that reads the command knows them.
 func (q *Queue) applySeal(c *Seal) {
 	if !q.sealed() {
-		if q.len() > 0 || c.IfUnused && q.subs.subscribed() || c.IfExpired && !q.Unused() {
+		if c.IfUnused && q.subs.subscribed() || c.IfExpired && !q.Unused() || !c.IfExpired && q.len() > 0 {
 			return
 		}
 		q.config.Rules = max(q.config.Rules, RulesSeventh)
-		q.applyDrainDelete()
+		q.drainDeleting = true // first: what consumers held, and a limit then removes, is not sent as a copy
+		q.closeSessions(false, q.subs.sessionsOf(func(*node) bool { return true }), Unsent{})
+		q.dropAll()
 	}
 	q.reply.Count = 1
 }

@@ -116,17 +116,16 @@ func (q *model) sealed() bool {
 	return q.drainDeleted && q.c.Rules >= RulesSeventh && len(q.live()) == 0
 }
 
-// seal is what an empty queue does once its deletion is decided.
+// seal is what a queue does that is empty or has expired once its deletion is decided.
 func (q *model) seal(c *Seal) {
 	if !q.sealed() {
 		at, used := q.unused(), slices.ContainsFunc(q.consumers, q.subscribes)
-		if len(q.live()) > 0 || c.IfUnused && used || c.IfExpired && (at == 0 || at > q.now) {
+		if c.IfUnused && used || c.IfExpired && (at == 0 || at > q.now) || !c.IfExpired && len(q.live()) > 0 {
 			return
 		}
-		if !q.drainDeleted {
-			q.closeSessions(false, func(SessionKey) bool { return true })
-		}
 		q.c.Rules, q.drainDeleted = RulesSeventh, true
+		q.closeSessions(false, func(SessionKey) bool { return true })
+		q.ready, q.back, q.delayed, q.backlog = nil, nil, nil, nil
 	}
 	q.reply.Count = 1
 }

@@ -70,7 +70,7 @@ func TestDrainDeleteAgainstModel(t *testing.T) {
 	}
 }
 
-// TestSealAgainstModel does the same with queues whose deletion is decided when they happen to be empty.
+// TestSealAgainstModel does the same with queues whose deletion is decided when they happen to be empty, or to have expired.
 func TestSealAgainstModel(t *testing.T) {
 	seeds, n := uint64(30), 500
 	if testing.Short() {

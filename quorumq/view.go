@@ -172,7 +172,7 @@ func (q *Queue) Active() (ConsumerKey, bool) {
 // Sources yields the queues of whose dead letters this queue remembers something (DL-25), in no particular order.
 func (q *Queue) Sources() iter.Seq[id.QueueUID] { return maps.Keys(q.transfers) }
 
-// Sealed reports whether the deletion of the queue is decided: it is empty, and refuses all that comes.
+// Sealed reports whether the deletion of the queue is decided: it is empty, and refuses all that comes (Q-15, Q-18, QX-3).
 func (q *Queue) Sealed() bool { return q.sealed() }
 
 // DrainDeleting reports whether the queue is being emptied for its deletion, or is sealed.

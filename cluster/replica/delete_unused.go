@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -28,11 +29,15 @@ func (h *Host) stillLeads(ctx context.Context, q *Member) error {
 // leader, or its settings may have changed, which this node's view need not show before it is
 // confirmed. A queue that must dead-letter its messages first is emptied, and asks again when it is
 // empty. A request from before that does not count: the queue's record may say that it is
-// being emptied long before its DrainDelete command is applied. A queue that is empty is sealed before it
-// goes: it refuses what still comes, so nothing can be in it when the catalog deletes it.
+// being emptied long before its DrainDelete command is applied. Any other queue is sealed before it goes: it refuses what
+// still comes, so nothing can be in it when the catalog deletes it.
 func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	q := h.Member(uid)
-	if q == nil || q.led.Load() == nil {
+	if q == nil {
+		return
+	}
+	l := q.led.Load()
+	if l == nil {
 		return
 	}
 	err := h.stillLeads(ctx, q)
@@ -45,7 +50,7 @@ func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	unused, sealed := q.unusedBy(v, r)
 	switch {
 	case err != nil && q.led.Load() != nil:
-		log.Warn("an unused queue is not deleted yet: whether it is still unused is not confirmed", "error", err)
+		l.notDeleted.warn(log, fmt.Errorf("whether it is still unused is not confirmed: %w", err))
 		return
 	case err != nil, !unused:
 		return
@@ -58,7 +63,7 @@ func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	case h.cfg.Policies.DrainsBeforeDelete(v, r):
 		remove, text = &catalog.DrainDeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
 	default:
-		unused, err = q.seal(ctx, v, r)
+		unused, err = q.seal(ctx, v)
 	}
 	if err == nil && !unused {
 		return
@@ -67,27 +72,22 @@ func (h *Host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 		_, err = h.cfg.Catalog.Propose(ctx, remove)
 	}
 	if err != nil {
-		log.Warn("an unused queue is not deleted yet", "error", err)
+		l.notDeleted.warn(log, err)
 		return
 	}
 	log.Info("an unused queue goes", "what", text)
 }
 
-// seal has an unused queue take nothing more if it is empty, and reports whether the queue is still unused. One that
-// holds messages and is unused even so loses them with its deletion, and those that still come (QX-3). So does any queue
-// while members may not know the command.
-func (q *Member) seal(ctx context.Context, v *catalog.View, r *catalog.QueueRecord) (bool, error) {
+// seal has an unused queue drop its messages and take nothing more, and reports whether it was still unused (QX-3). While
+// members may not know the command, what comes goes with the queue.
+func (q *Member) seal(ctx context.Context, v *catalog.View) (bool, error) {
 	if v.Version() < catalog.VersionSealed {
 		return true, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, unusedCheck)
 	defer cancel()
 	reply, err := q.group.Propose(ctx, raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Seal{IfExpired: true})})
-	if err != nil || reply.Count > 0 {
-		return err == nil, err
-	}
-	unused, _ := q.unusedBy(v, r)
-	return unused, nil
+	return reply.Count > 0, err
 }
 
 // unusedBy reports whether a queue is unused and a view agrees with its state: about the settings in

@@ -25,6 +25,7 @@ type Led struct {
 	configured atomic.Bool // a configuration is in force in this term
 	// configuring counts the configurations that were proposed and are not answered.
 	configuring atomic.Int32
+	notDeleted  notDeleted
 
 	// What follows belongs to the worker that runs the queue's mailbox.
 	asked *quorumq.Config // the newest configuration proposed

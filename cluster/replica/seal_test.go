@@ -2,9 +2,13 @@ package replica
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/metadata"
@@ -33,19 +37,33 @@ func (h *testHost) answer(uid id.QueueUID, c quorumq.Command) quorumq.Reply {
 	return <-replies
 }
 
-// QX-3, QX-4: what comes between the decision that an empty queue has expired and the end of its record is refused: it
-// would go with the queue. So is a use, which would have kept the queue.
+// QX-3, QX-4: what comes between the decision that a queue has expired and the end of its record is refused: it would go
+// with the queue, like what the queue holds. So is a use, which would have kept the queue.
 func TestExpiredQueueTakesNothing(t *testing.T) {
 	t.Parallel()
+	for name, holds := range map[string]bool{"an empty queue": false, "one with messages": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			expiredTakesNothing(t, holds)
+		})
+	}
+}
+
+func expiredTakesNothing(t *testing.T, holds bool) {
+	t.Helper()
 	late := &deletesAfter{}
 	h := newTestHost(t, func(c *Config) { late.Catalog, c.Catalog = c.Catalog, late })
 	h.confirms(false) // until it is known which queue is meant
 	uid := h.declare("reports", message.Field{Name: "x-expires", Value: message.Int64(1)},
-		message.Field{Name: "x-expires-if-empty", Value: message.Bool(true)})
-	one := []quorumq.NewMessage{{Size: 1, TTLMs: quorumq.Unlimited}}
+		message.Field{Name: "x-expires-if-empty", Value: message.Bool(!holds)})
 	session := quorumq.SessionKey{Node: "a", Epoch: 1, Session: 1}
+	if holds { // one ready, one with a client
+		h.publish(uid, 1, "x", "y")
+		h.do(uid, &quorumq.Get{Session: session})
+	}
+	one := []quorumq.NewMessage{{Size: 1, TTLMs: quorumq.Unlimited}}
 	commands := []quorumq.Command{
-		&quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1, Messages: one},
+		&quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "b", Epoch: 1}, First: 1, Messages: one},
 		&quorumq.Transfer{Source: 1 << 40, DeadLetters: []quorumq.DeadLetter{{Seq: 1, NewMessage: one[0]}}},
 		&quorumq.Checkout{Consumer: quorumq.ConsumerKey{SessionKey: session, Tag: traffic.ConsumerTag}},
 		&quorumq.Get{Session: session},
@@ -64,6 +82,63 @@ func TestExpiredQueueTakesNothing(t *testing.T) {
 		if i < 2 && (r.Stored != 0 || len(r.Refused) != 1) || i >= 2 && r.Code != quorumq.CodeDrainDeleting {
 			t.Errorf("%T is answered with %+v, and the queue is deleted", c, r)
 		}
+	}
+}
+
+// lines counts the lines of a log that have a text.
+type lines struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *lines) with(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.all.String(), text)
+}
+
+// A sealed queue asks for its deletion again and again while the catalog has no leader. The log does not say so each time.
+func TestSealedQueueIsReportedRarely(t *testing.T) {
+	t.Parallel()
+	var log lines
+	h := newTestHost(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	uid := h.declare("q")
+	h.confirms(false)
+	began := time.Now()
+	h.sealed(uid)
+	for range 10 {
+		h.deleteUnused(t.Context(), uid)
+	}
+	if n, most := log.with("not deleted yet"), 1+int(time.Since(began)/firstWarning); n < 1 || n > most {
+		t.Errorf("%d warnings, want 1 to %d", n, most)
+	}
+	h.confirms(true)
+	h.goes(uid)
+}
+
+// The distances grow up to a limit.
+func TestDistancesOfWarnings(t *testing.T) {
+	t.Parallel()
+	var n notDeleted
+	began := time.Unix(1_000_000, 0)
+	var at []time.Duration
+	for s := range 40 * 60 {
+		if now := began.Add(time.Duration(s) * time.Second); n.due(now) {
+			at = append(at, now.Sub(began))
+		}
+	}
+	want := []time.Duration{0, 10, 30, 70, 150, 310, 630, 1230, 1830}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if !slices.Equal(at, want) {
+		t.Errorf("warnings after %v, want %v", at, want)
 	}
 }
 

@@ -105,7 +105,8 @@ func uidOf(t *testing.T, c *cluster.Cluster, name string) id.QueueUID {
 	return rec.UID
 }
 
-// QX-2, QX-3: a declare that comes too late to defer an expiry makes a new queue.
+// Q-15, QX-2, QX-3: a declare that comes when the deletion of a queue is decided makes a new one, whether or not a declare
+// in time would have deferred that.
 func TestDeclareOfSealedQueue(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -113,13 +114,19 @@ func TestDeclareOfSealedQueue(t *testing.T) {
 	}
 	c := testcluster.Start(t, 1)
 	cl, ctx := openClient(t, c), testContext(t)
-	q := client.Queue{Name: "q", Arguments: client.Table{"x-expires": int64(time.Hour / time.Millisecond)}}
-	if _, err := cl.DeclareQueue(ctx, q); err != nil {
-		t.Fatal(err)
+	queues := []client.Queue{
+		{Name: "expires", Arguments: client.Table{"x-expires": int64(time.Hour / time.Millisecond)}},
+		{Name: "stays"},
 	}
-	const tries = 20
+	for _, q := range queues {
+		if _, err := cl.DeclareQueue(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tries = 40
 	for try := range tries {
-		g, err := c.Cluster(0).Gateway().Queue(uidOf(t, c.Cluster(0), "q"))
+		q := queues[try%len(queues)]
+		g, err := c.Cluster(0).Gateway().Queue(uidOf(t, c.Cluster(0), q.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,8 +137,10 @@ func TestDeclareOfSealedQueue(t *testing.T) {
 			t.Fatalf("try %d: declared: %+v, %v", try, d, err)
 		}
 	}
-	if r, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("x")}); err != nil || r.Queues != 1 {
-		t.Errorf("the new queue answers a publish with %+v, %v", r, err)
+	for _, q := range queues {
+		if r, err := cl.PublishOne(ctx, client.Message{RoutingKey: q.Name, Body: []byte("x")}); err != nil || r.Queues != 1 {
+			t.Errorf("the new queue %q answers a publish with %+v, %v", q.Name, r, err)
+		}
 	}
 }
 
