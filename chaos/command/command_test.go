@@ -87,18 +87,25 @@ func faultsOf(t *testing.T, dir string) (out []string) {
 // A soak goes from seed to seed until it is interrupted, and leaves nothing of runs that were valid.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
+	var out lockedBuffer
 	dir := t.TempDir()
 	o := Options{
 		Binary: nodeBinary(t), Faults: []string{"transfer"}, Workloads: []string{"publish"}, Length: 3 * time.Second, Rate: 50,
 		Soak: true, Out: dir, Output: &out,
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := Run(ctx, o); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	valid := func() int { return strings.Count(out.String(), "history is valid") }
+	for valid() < 2 && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	if n := strings.Count(out.String(), "history is valid"); n < 2 {
+	if n := valid(); n < 2 {
 		t.Errorf("%d runs were valid\n%s", n, &out)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {

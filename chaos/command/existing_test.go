@@ -41,11 +41,11 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// runs puts the faults in, one after another, and demands that the history is valid, that each was felt,
+// runs puts the faults in, one after another, and ends then. It demands that the history is valid, that each was felt,
 // and that nothing of the run is left.
-func (w *world) runs(o Options, out *lockedBuffer, length time.Duration) {
+func (w *world) runs(o Options, out *lockedBuffer) {
 	w.Helper()
-	p := plan{Target: o.Target, Length: length, Faults: o.Faults, Workloads: o.Workloads, Rate: o.Rate}
+	p := plan{Target: o.Target, Length: 3 * time.Minute, Faults: o.Faults, Workloads: o.Workloads, Rate: o.Rate, Each: true}
 	var kinds []fault.Kind
 	for _, k := range fault.Kinds() {
 		if slices.Contains(o.Faults, k.Name) {
@@ -96,7 +96,7 @@ func (w *world) untouched() {
 func TestAddresses(t *testing.T) {
 	var out lockedBuffer
 	w := newWorld(t, nil)
-	w.runs(w.existingOptions(addresses, &out, "transfer", "rebuild", "close"), &out, 10*time.Second)
+	w.runs(w.existingOptions(addresses, &out, "transfer", "rebuild", "close"), &out)
 }
 
 // A cluster that is already there gets faults only if it is named, and well; what destroys data is
@@ -176,7 +176,7 @@ func TestDocker(t *testing.T) {
 	w := newWorld(t, dockerLike)
 	o := w.existingOptions(containers, &out, "kill", "restart", "pause", "unplug")
 	o.Existing.Docker.Containers = map[string]string{"n1": "box-n1", "n2": "box-n2", "n3": "box-n3"}
-	w.runs(o, &out, 15*time.Second)
+	w.runs(o, &out)
 }
 
 // What an interrupted run has done is undone.
@@ -243,5 +243,5 @@ func TestSystemd(t *testing.T) {
 	w := newWorld(t, systemdLike)
 	o := w.existingOptions(overSSH, &out, "kill", "restart", "pause")
 	o.Existing.SSH.Hosts = map[string]string{"n1": "ops@n1", "n2": "ops@n2", "n3": "ops@n3"}
-	w.runs(o, &out, 15*time.Second)
+	w.runs(o, &out)
 }

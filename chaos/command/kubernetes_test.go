@@ -20,6 +20,7 @@ import (
 // makes pods, on machines that have their names.
 type kubernetesLike struct {
 	mu       sync.Mutex
+	replicas int
 	pods     map[string]int    // how often a pod was made, by its name
 	down     map[string]bool   // pods that wait for their machine
 	cordoned map[string]bool   // machines
@@ -52,7 +53,7 @@ func (p *policy) ways() (from string, to []string) {
 
 func newKubernetesLike() *kubernetesLike {
 	return &kubernetesLike{
-		pods: map[string]int{}, down: map[string]bool{}, cordoned: map[string]bool{}, wiped: map[string]bool{}, made: map[string]bool{}, cuts: map[string]policy{},
+		replicas: 3, pods: map[string]int{}, down: map[string]bool{}, cordoned: map[string]bool{}, wiped: map[string]bool{}, made: map[string]bool{}, cuts: map[string]policy{},
 	}
 }
 
@@ -64,7 +65,13 @@ func (k *kubernetesLike) answer(w *world, a asked, gone <-chan struct{}) (string
 	paused, pausing := strings.CutPrefix(object, "quorate-chaos-pause-")
 	switch {
 	case starts(args, "get statefulset quorate --output json"):
-		return `{"metadata":{"namespace":"mq"},"spec":{"replicas":3}}`, nil
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return fmt.Sprintf(`{"metadata":{"namespace":"mq"},"spec":{"replicas":%d}}`, k.replicas), nil
+	case starts(args, "scale statefulset/quorate"):
+		return "", k.scale(w, args[2:])
+	case starts(args, "get persistentvolumeclaim"):
+		return k.claim(w, object)
 	case starts(args, "get pod"):
 		return k.pod(w, object)
 	case starts(args, "get node"):
@@ -84,10 +91,7 @@ func (k *kubernetesLike) answer(w *world, a asked, gone <-chan struct{}) (string
 	case starts(args, "delete pod"):
 		return "", k.delete(w, object, slices.Contains(args, "--force"))
 	case starts(args, "delete persistentvolumeclaim"):
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.wiped[strings.TrimPrefix(object, "data-")] = true
-		return "", nil
+		return "", k.wipe(w, strings.TrimPrefix(object, "data-"))
 	case starts(args, "delete networkpolicy"):
 		return "", k.enforce(w, object, nil)
 	case starts(args, "wait statefulset/quorate"):
@@ -143,7 +147,7 @@ func (k *kubernetesLike) answer(w *world, a asked, gone <-chan struct{}) (string
 // pod is a pod as JSON.
 func (k *kubernetesLike) pod(w *world, name string) (string, error) {
 	n, err := w.node(name)
-	if err != nil {
+	if err != nil || !k.wanted(name) {
 		return "", nil // --ignore-not-found
 	}
 	k.mu.Lock()
@@ -192,6 +196,69 @@ func (k *kubernetesLike) delete(w *world, name string, force bool) error {
 		}
 	}()
 	return nil
+}
+
+// ordinal is the last part of a pod's name.
+func ordinal(name string) int { return int(name[len(name)-1] - '0') }
+
+// wanted reports whether the StatefulSet has the pod.
+func (k *kubernetesLike) wanted(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return ordinal(name) < k.replicas
+}
+
+// scale makes the next pod, or ends the last one, as the flags of kubectl say.
+func (k *kubernetesLike) scale(w *world, flags []string) error {
+	var from, to int
+	if _, err := fmt.Sscanf(strings.Join(flags, " "), "--current-replicas=%d --replicas=%d", &from, &to); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	now := k.replicas
+	k.replicas = to
+	k.mu.Unlock()
+	if now != from {
+		return fmt.Errorf("there are %d replicas, not %d", now, from)
+	}
+	if to > from {
+		return k.create(w, fmt.Sprintf("quorate-%d", from))
+	}
+	n, err := w.node(fmt.Sprintf("quorate-%d", to))
+	if err != nil {
+		return err
+	}
+	if _, running := n.Running(); !running {
+		return nil
+	}
+	return n.Stop(w.Context())
+}
+
+// claim returns a claim's name if it has a volume with something in it.
+func (k *kubernetesLike) claim(w *world, name string) (string, error) {
+	n, err := w.node(strings.TrimPrefix(name, "data-"))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(n.DataDir()); err != nil {
+		return "", nil // --ignore-not-found
+	}
+	return "persistentvolumeclaim/" + name, nil
+}
+
+// wipe deletes a claim: with its pod, or at once if that is gone.
+func (k *kubernetesLike) wipe(w *world, name string) error {
+	if k.wanted(name) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.wiped[name] = true
+		return nil
+	}
+	n, err := w.node(name)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(n.DataDir())
 }
 
 // create runs a pod that was made.
@@ -333,13 +400,16 @@ func TestKubernetes(t *testing.T) {
 	var out lockedBuffer
 	k := newKubernetesLike()
 	w := newWorld(t, k.answer, "quorate-0", "quorate-1", "quorate-2", "quorate-3")
-	o := w.existingOptions(kubernetes, &out, "kill", "restart", "pause", "isolate", "one-way-out", "evict", "wiped", "rollout")
+	o := w.existingOptions(kubernetes, &out, "kill", "restart", "pause", "isolate", "one-way-out", "evict", "wiped", "rollout", "scale")
 	o.Existing.K8s.PauseImage = "busybox:stable"
 	o.Existing.Nodes.Client.Addresses = nil
 	w.least = 3 * time.Second
-	w.runs(o, &out, 50*time.Second)
-	if len(k.made) > 0 || len(k.cordoned) > 0 || len(k.cuts) > 0 {
-		t.Errorf("left: objects %v, closed machines %v, policies %v", k.made, k.cordoned, k.cuts)
+	w.runs(o, &out)
+	if len(k.made) > 0 || len(k.cordoned) > 0 || len(k.cuts) > 0 || k.replicas != 3 {
+		t.Errorf("left: objects %v, closed machines %v, policies %v, %d replicas", k.made, k.cordoned, k.cuts, k.replicas)
+	}
+	if claim, err := k.claim(w, "data-quorate-3"); claim != "" || err != nil {
+		t.Errorf("left: claim %q, %v", claim, err)
 	}
 	understood(t, real, w.called("kubectl"))
 }

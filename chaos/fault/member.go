@@ -36,7 +36,7 @@ func memberKinds() []Kind {
 			Shortest: time.Second, Longest: 4 * time.Second,
 		}, "end processes", change),
 		using(Kind{
-			Name: "scale", Does: "adds a node and takes one out; that one comes back with an empty disk in place of the added one",
+			Name: "scale", Does: "adds a node and takes one out, which comes back with an empty disk in its place; where only the newest can leave, that one",
 			Roles: one, Class: "scaled", Alone: true, Named: true, Longest: 2 * time.Second,
 		}, "add nodes", scale),
 		using(Kind{
@@ -146,11 +146,15 @@ func transfer(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 	}, nil
 }
 
-// scale is what operators do to replace a machine, twice: before and after it the cluster has the same nodes.
+// scale is what operators do to replace a machine, twice: before and after it the cluster has the same nodes. Where no
+// other node can leave than the newest one, that one gets members of queues and leaves.
 func scale(ctx context.Context, s *Scene, d target.Scaling, c Choice) (Fault, error) {
 	node := c.Nodes[0]
 	if err := whole(ctx, s); err != nil {
 		return Fault{}, err
+	}
+	if d.OnlyNewest() {
+		return grow(ctx, s, d)
 	}
 	added, err := exchange(ctx, s, d, node)
 	if err != nil {
@@ -168,25 +172,57 @@ func scale(ctx context.Context, s *Scene, d target.Scaling, c Choice) (Fault, er
 	}}, nil
 }
 
-// exchange adds a node, and takes another one out: its members move to the rest before the cluster forgets it. While
-// clients change members too, that may be refused for a moment.
+// grow adds a node and spreads the workloads' queues over all. It leaves when that is healed.
+func grow(ctx context.Context, s *Scene, d target.Scaling) (Fault, error) {
+	added, err := d.Add(ctx)
+	if err != nil {
+		return Fault{}, err
+	}
+	spread := func() error {
+		ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+		defer cancel()
+		if err := s.Cluster.WaitReady(ctx, added); err != nil {
+			return err
+		}
+		started, err := s.Client.RebalanceQueues(ctx, client.RebalanceQueuesRequest{Queues: client.QueueFilter{VHost: s.VHost}})
+		return ended(ctx, s.Client, started, err)
+	}
+	return Fault{
+		Added: []string{added},
+		Bit: func(ctx context.Context) (string, bool, error) {
+			members := known(ctx, s)[added].Replicas
+			return fmt.Sprintf("node %s was added, and has %d members of queues", added, members), members > 0, nil
+		},
+		Heal: func(ctx context.Context) error { return errors.Join(leave(ctx, s, d, added), whole(ctx, s)) },
+	}, spread()
+}
+
+// exchange adds a node, and takes another one out.
 func exchange(ctx context.Context, s *Scene, d target.Scaling, out string) (added string, err error) {
 	if added, err = d.Add(ctx); err != nil {
 		return added, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	joining, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	if err := s.Cluster.WaitReady(ctx, added); err != nil {
+	if err := s.Cluster.WaitReady(joining, added); err != nil {
 		return added, err
 	}
+	return added, leave(ctx, s, d, out)
+}
+
+// leave takes a node out: its members move to the others before the cluster forgets it. While clients change members
+// too, that may be refused for a moment.
+func leave(ctx context.Context, s *Scene, d target.Scaling, out string) error {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
 	for again := false; ; again = true {
 		err := removed(ctx, s, out, again)
 		if err == nil {
-			return added, d.Remove(ctx, out)
+			return d.Remove(ctx, out)
 		}
 		s.Log("scale: remove %s: %v", out, err)
 		if wait.For(ctx, 10*pollEvery) != nil {
-			return added, fmt.Errorf("fault: remove node %s: %w", out, err)
+			return fmt.Errorf("fault: remove node %s: %w", out, err)
 		}
 	}
 }

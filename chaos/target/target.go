@@ -167,6 +167,8 @@ type Scaling interface {
 	Add(ctx context.Context) (node string, err error)
 	// Remove ends a node, which is one of Nodes no longer, and empties its disk.
 	Remove(ctx context.Context, node string) error
+	// OnlyNewest reports whether Remove takes no other node than the one that was added last.
+	OnlyNewest() bool
 }
 
 // Clocks is the ability to step a node's wall clock.

@@ -49,13 +49,16 @@ type Cluster struct {
 	options    Options
 	forwarding sync.WaitGroup
 	stop       context.CancelFunc
+	// reach begins to forward ports to a pod, until what it returns is called, or stop.
+	reach func(target.Node) context.CancelFunc
 
 	mu      sync.Mutex
-	gone    map[string]string         // uids of pods that were deleted, by node
-	machine map[string]string         // that are closed for new work, by the node that was there
-	cuts    map[string]map[string]int // how often ways are cut, by both ends
-	healing map[string]func()         // cancels what heals later, by the name of what is healed
-	touched uint64                    // links that nodes have missed
+	reached map[string]context.CancelFunc // by node
+	gone    map[string]string             // uids of pods that were deleted, by node
+	machine map[string]string             // that are closed for new work, by the node that was there
+	cuts    map[string]map[string]int     // how often ways are cut, by both ends
+	healing map[string]func()             // cancels what heals later, by the name of what is healed
+	touched uint64                        // links that nodes have missed
 }
 
 var _ interface {
@@ -65,6 +68,7 @@ var _ interface {
 	target.Stores
 	target.Machines
 	target.Rollouts
+	target.Scaling
 	target.Network
 	target.Partial
 } = (*Cluster)(nil)
@@ -76,39 +80,73 @@ const pollEvery = 200 * time.Millisecond
 func Open(ctx context.Context, o Options) (*Cluster, error) {
 	o.StatefulSet, o.Claim = cmp.Or(o.StatefulSet, "quorate"), cmp.Or(o.Claim, "data")
 	c := &Cluster{
-		options: o, gone: map[string]string{}, machine: map[string]string{}, cuts: map[string]map[string]int{}, healing: map[string]func(){},
+		options: o, reached: map[string]context.CancelFunc{}, gone: map[string]string{}, machine: map[string]string{},
+		cuts: map[string]map[string]int{}, healing: map[string]func(){},
 	}
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		return nil, fmt.Errorf("k8s: %w", err)
 	}
-	out, err := c.kubectl(ctx, "", "get", "statefulset", o.StatefulSet, "--output", "json")
+	set, err := c.statefulSet(ctx)
 	if err != nil {
 		return nil, err
-	}
-	var set struct {
-		Metadata struct{ Namespace string }
-		Spec     struct{ Replicas int }
-	}
-	if err := json.Unmarshal([]byte(out), &set); err != nil {
-		return nil, fmt.Errorf("k8s: StatefulSet %s: %w", o.StatefulSet, err)
 	}
 	c.options.Namespace = set.Metadata.Namespace
 	forwarding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
+	c.reach = func(n target.Node) context.CancelFunc {
+		ctx, stop := context.WithCancel(forwarding)
+		c.forwarding.Go(func() { c.forward(ctx, n) })
+		return stop
+	}
 	var nodes []target.Node
 	for i := range set.Spec.Replicas {
-		n := target.Node{ID: fmt.Sprintf("%s-%d", o.StatefulSet, i)}
-		for _, address := range []*string{&n.Client, &n.HTTP, &n.AMQP} {
-			if *address, err = loopback.Address(); err != nil {
-				stop()
-				return nil, fmt.Errorf("k8s: %w", err)
-			}
+		n, err := c.attach(i)
+		if err != nil {
+			stop()
+			return nil, err
 		}
-		c.forwarding.Go(func() { c.forward(forwarding, n) })
 		nodes = append(nodes, n)
 	}
 	c.Cluster = remote.New(remote.Options{Client: o.Client}, nodes)
 	return c, nil
+}
+
+// statefulSet is what is asked of it.
+type statefulSet struct {
+	Metadata struct{ Namespace string }
+	Spec     struct{ Replicas int }
+}
+
+func (c *Cluster) statefulSet(ctx context.Context) (set statefulSet, err error) {
+	out, err := c.kubectl(ctx, "", "get", "statefulset", c.options.StatefulSet, "--output", "json")
+	if err != nil {
+		return set, err
+	}
+	if err := json.Unmarshal([]byte(out), &set); err != nil {
+		return set, fmt.Errorf("k8s: StatefulSet %s: %w", c.options.StatefulSet, err)
+	}
+	return set, nil
+}
+
+// name is that of the pod at an ordinal.
+func (c *Cluster) name(ordinal int) string {
+	return fmt.Sprintf("%s-%d", c.options.StatefulSet, ordinal)
+}
+
+// attach makes the pod at an ordinal reachable.
+func (c *Cluster) attach(ordinal int) (target.Node, error) {
+	n := target.Node{ID: c.name(ordinal)}
+	for _, address := range []*string{&n.Client, &n.HTTP, &n.AMQP} {
+		var err error
+		if *address, err = loopback.Address(); err != nil {
+			return n, fmt.Errorf("k8s: %w", err)
+		}
+	}
+	stop := c.reach(n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reached[n.ID] = stop
+	return n, nil
 }
 
 // line returns kubectl's arguments with those that say which cluster is meant.

@@ -80,8 +80,7 @@ func (c *Cluster) Running(node string) bool {
 
 // Lose implements target.Stores: the volume goes with the pod, and the StatefulSet makes both anew.
 func (c *Cluster) Lose(ctx context.Context, node string) error {
-	claim := c.options.Claim + "-" + node
-	if _, err := c.kubectl(ctx, "", "delete", "persistentvolumeclaim", claim, "--wait=false"); err != nil {
+	if _, err := c.kubectl(ctx, "", "delete", "persistentvolumeclaim", c.claimOf(node), "--wait=false"); err != nil {
 		return err // it is kept as long as the pod is there
 	}
 	return c.Kill(ctx, node)

@@ -325,6 +325,9 @@ func (c *Cluster) Remove(_ context.Context, node string) error {
 	return empty(n)
 }
 
+// OnlyNewest implements target.Scaling: any node can be removed.
+func (*Cluster) OnlyNewest() bool { return false }
+
 // empty deletes all that a node has stored, but its directory, which may be a mount point.
 func empty(n *chaos.Node) error {
 	entries, err := os.ReadDir(n.DataDir())
