@@ -20,8 +20,10 @@ const (
 	dialTimeout = 5 * time.Second
 	// redialEvery is the wait between two tries.
 	redialEvery = 100 * time.Millisecond
-	// patience bounds the first connection or consumer of a client: the cluster was well before.
-	patience = 90 * time.Second
+	// patience bounds the first connection or consumer of a client: the cluster was well before. One that knows a single
+	// node misses it for longer than the node is away when that comes back with other addresses again and again, each
+	// time before caches of the DNS have forgotten the one before.
+	patience = 3 * time.Minute
 	// closeTimeout bounds the goodbye to a node.
 	closeTimeout = 2 * time.Second
 )
