@@ -72,6 +72,7 @@ type Cluster struct {
 	judge      *metadata.Judge
 	admission  *metadata.Admission
 	reach      *reach
+	links      *linking
 	operations *operation.Registry
 	peers      *peer.Peers
 	everywhere *peer.Clients

@@ -45,6 +45,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	})
 	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, gateway.MaxWaitingBytes, c.log)
 	c.reach = newReach()
+	c.links = &linking{missing: c.unlinked}
 	c.policies = &policy.Matcher{Warn: func(vhost string, err error) {
 		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
 	}}

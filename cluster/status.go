@@ -99,8 +99,8 @@ type NodeStatus struct {
 	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 
-// Ready returns nil when the catalog has a leader, this node's view is caught up and the
-// node's groups are open; otherwise what is missing.
+// Ready returns nil when the catalog has a leader, this node's view is caught up, the
+// node's groups are open, and the others' links have reached it since its start; otherwise what is missing.
 func (c *Cluster) Ready() error {
 	switch {
 	case c.ctx.Err() != nil:
@@ -117,7 +117,28 @@ func (c *Cluster) Ready() error {
 	if err := c.disks.Ready(); err != nil {
 		return err
 	}
-	return c.host.Ready(c.catalog.Registered())
+	if err := c.host.Ready(c.catalog.Registered()); err != nil {
+		return err
+	}
+	return c.links.wait(time.Now())
+}
+
+// unlinked returns the registered nodes that gossip holds for alive and with which links are not up both ways. Those that
+// this node refuses are not waited for.
+func (c *Cluster) unlinked() (missing []id.NodeID) {
+	v, now := c.View(), time.Now()
+	for _, g := range c.gossip() {
+		if _, registered := v.Node(g.ID); !registered || !g.Alive || g.ID == c.cfg.Node {
+			continue
+		}
+		if _, knocks := c.judge.Of(g.ID, now); knocks {
+			continue
+		}
+		if _, up := c.mux.Connected(g.ID); !up || !c.mux.CalledBy(g.ID) {
+			missing = append(missing, g.ID)
+		}
+	}
+	return missing
 }
 
 // Reach reports how many of the cluster's nodes this one reaches, by the connections to them. A node

@@ -116,6 +116,18 @@ func (a *accepted) recheck(judge func(Peer, uint8) error) {
 	}
 }
 
+// whole reports whether all streams of a node's own connection are open here.
+func (a *accepted) whole(n id.NodeID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range []class{classRaft, classQueue, classControl} {
+		if l := a.streams[streamKey{n, c}]; l == nil || !l.open {
+			return false
+		}
+	}
+	return true
+}
+
 // stats adds up the streams of a node. The traffic of those that have ended is in it.
 func (a *accepted) stats(n id.NodeID) InboundStats {
 	a.mu.Lock()

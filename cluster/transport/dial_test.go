@@ -98,3 +98,18 @@ func TestAddressLeft(t *testing.T) {
 	a.SetPeer("n2", b.address)
 	connected(t, a, b)
 }
+
+// A connection leads one way: that this node has one to a peer does not say that the peer has one to it.
+func TestCalledBy(t *testing.T) {
+	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
+	a.SetPeer("n2", b.address)
+	connected(t, a, b)
+	until(t, "n2 is called", func() bool { return b.CalledBy("n1") })
+	if a.CalledBy("n2") {
+		t.Error("n1 is called by n2, which does not know its address")
+	}
+	b.SetPeer("n1", a.address)
+	until(t, "n1 is called back", func() bool { return a.CalledBy("n2") })
+	b.RemovePeer("n1")
+	until(t, "n1 is not called any more", func() bool { return !a.CalledBy("n2") })
+}

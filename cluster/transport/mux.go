@@ -141,6 +141,10 @@ func (m *Mux) Drains(n id.NodeID) bool {
 	return p.drains
 }
 
+// CalledBy reports whether the connection that a peer opened to this node is up, directly or by a detour. Connected is
+// about this node's own one.
+func (m *Mux) CalledBy(n id.NodeID) bool { return m.accepted.whole(n) }
+
 // Stats returns the current statistics.
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
