@@ -146,6 +146,7 @@ func (m *machine) work(ctx context.Context) int {
 			set.Status.AvailableReplicas++
 		}
 	}
+	set.Status.ReadyReplicas = set.Status.AvailableReplicas
 	m.must(m.kube.Status().Update(ctx, &set))
 	for i := range pods.Items {
 		if n, _ := ordinal(pods.Items[i].Name, m.name.Name); n >= int(*set.Spec.Replicas) {
