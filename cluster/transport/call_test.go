@@ -412,7 +412,7 @@ func TestPipelineEndsWithoutAnswers(t *testing.T) {
 		t.Errorf("%+v, %v", f.Response(), f.Error())
 	}
 	rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil) // late: nobody reads it
-	pc, err := a.peers.connection("n2")
+	pc, err := a.connection("n2")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type pipeline struct {
 	closed  chan struct{} // by raft, which then reads no more results
 
 	mu       sync.Mutex
-	room     *sync.Cond // a call ended, or the pipeline
+	room     *sync.Cond      // a call ended, or the pipeline
 	inFlight []*appendFuture // oldest first
 	bytes    int
 	heard    time.Time       // the last time at which a call was answered, a result read, or calls began
