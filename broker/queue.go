@@ -90,9 +90,10 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	}
 	if !drains {
 		cmd := &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID}
-		reply, err := b.commands.Commit(ctx, cmd)
-		if err == nil && seals && !reply.Deleted && !reply.Repeated { // the queue's leader was first, but it goes because of this call
-			audit.NotesOf(ctx).Committed(v, cmd, catalog.Reply{Deleted: true})
+		if seals { // the queue's leader may be first
+			_, err = b.commands.CommitDecided(ctx, v, cmd)
+		} else {
+			_, err = b.commands.Commit(ctx, cmd)
 		}
 		return gone, failure.Translate(err, about)
 	}

@@ -43,6 +43,16 @@ func (x *Commands) Commit(ctx context.Context, cmd catalog.Command) (catalog.Rep
 	return r, err
 }
 
+// CommitDecided is Commit for the deletion of a queue that somebody else carries out as well once it is decided, and who may
+// be first. It is noted as this act's even so. before is a view that has the queue.
+func (x *Commands) CommitDecided(ctx context.Context, before *catalog.View, cmd *catalog.DeleteQueue) (catalog.Reply, error) {
+	r, err := x.Commit(ctx, cmd)
+	if err == nil && !r.Deleted && !r.Repeated {
+		NotesOf(ctx).Committed(before, cmd, catalog.Reply{Deleted: true})
+	}
+	return r, err
+}
+
 // Committed notes what a command with the reply r has changed.
 func (a *Notes) Committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
 	if a == nil {
