@@ -87,7 +87,7 @@ func (d *diagnosis) logs(cmd *cobra.Command) []checks.Problem {
 				texts[x.Node] = &strings.Builder{}
 			}
 			for _, l := range x.Lines {
-				texts[x.Node].WriteString(logText(x.Node, l) + "\n")
+				fmt.Fprintln(texts[x.Node], logText(x.Node, l))
 			}
 			return nil
 		})
