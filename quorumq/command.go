@@ -264,8 +264,8 @@ type ForgetSources struct{ Sources []id.QueueUID }
 
 // Seal decides the deletion of the queue if the conditions hold and it is empty; one that has expired loses its messages
 // instead. From then on it takes nothing, as an emptied queue under a DrainDelete, and asks for its deletion; sessions end.
-// Reply.Count is 1 if the queue is sealed, now or before, else 0: then the command has changed nothing. Only once the machine version of RulesSeventh is finalised; a
-// queue that follows older rules follows these from then on.
+// Reply.Count is 1 if the queue is sealed, now or before, else 0: then the command has changed nothing. Only once the
+// machine version of RulesSeventh is finalised; a queue that follows older rules follows these from then on.
 type Seal struct {
 	IfUnused  bool // only if the queue has no consumer
 	IfExpired bool // only if the queue has expired, or has lost its last consumer (QX-1, Q-5), but then with its messages

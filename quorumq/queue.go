@@ -76,8 +76,8 @@ func (q *Queue) length() length {
 }
 
 // sealed reports whether the queue takes nothing more: it was emptied for its deletion, or that was decided when it
-// was empty or had expired (Seal). The deletion may be committed at any time, and with it goes whatever the queue holds. A queue that is
-// sealed stays so.
+// was empty or had expired (Seal). The deletion may be committed at any time, and with it goes whatever the queue holds. A
+// queue that is sealed stays so.
 func (q *Queue) sealed() bool {
 	return q.drainDeleting && q.config.Rules >= RulesSeventh && q.len() == 0
 }
