@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -240,8 +241,11 @@ func (k *kubernetesLike) claim(w *world, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(n.DataDir()); err != nil {
+	switch _, err := os.Stat(n.DataDir()); {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", nil // --ignore-not-found
+	case err != nil:
+		return "", err
 	}
 	return "persistentvolumeclaim/" + name, nil
 }
