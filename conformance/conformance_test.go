@@ -196,24 +196,14 @@ func TestLibraries(t *testing.T) {
 		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
 			r, err := l.Tests(context.Background(), true)
-			if errors.Is(err, ErrAbsent) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range r.Failed {
-				t.Error(f)
-			}
-			t.Logf("%d passed; left out: %q", r.Passed, r.Skipped)
+			judged(t, r, err)
 		})
 	}
 }
 
-// The specs of the library by which other people's tools use the HTTP API.
-func TestRabbitHole(t *testing.T) {
-	t.Parallel()
-	r, err := RabbitHole(context.Background())
+// judged fails the test with each of a library's tests that failed. Where the library is absent the test is skipped.
+func judged(t *testing.T, r LibraryTests, err error) {
+	t.Helper()
 	if errors.Is(err, ErrAbsent) {
 		t.Skip(err)
 	}
@@ -226,6 +216,13 @@ func TestRabbitHole(t *testing.T) {
 	t.Logf("%d passed; differ as known: %q; left out: %q", r.Passed, r.Expected, r.Skipped)
 }
 
+// The specs of the library by which other people's tools use the HTTP API.
+func TestRabbitHole(t *testing.T) {
+	t.Parallel()
+	r, err := RabbitHole(context.Background())
+	judged(t, r, err)
+}
+
 // The scaler of KEDA, which asks for lengths and rates of queues.
 func TestKEDA(t *testing.T) {
 	if testing.Short() {
@@ -233,16 +230,7 @@ func TestKEDA(t *testing.T) {
 	}
 	t.Parallel()
 	r, err := KEDA(context.Background())
-	if errors.Is(err, ErrAbsent) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range r.Failed {
-		t.Error(f)
-	}
-	t.Logf("%d passed", r.Passed)
+	judged(t, r, err)
 }
 
 // A spec that fails has to be a known difference, and a known difference has to fail.
