@@ -32,7 +32,7 @@ func (l *linking) wait(now time.Time) error {
 	missing := l.missing()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done = len(missing) == 0; l.done {
+	if l.done = l.done || len(missing) == 0; l.done { // another caller may have found none meanwhile
 		return nil
 	}
 	return fmt.Errorf("cluster: the links with nodes %q are not up yet, for which a node that starts waits for %v at most: "+
