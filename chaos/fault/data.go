@@ -2,6 +2,7 @@ package fault
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,8 +187,9 @@ func rewritten(name string) bool {
 		strings.HasSuffix(name, ".new") || strings.HasSuffix(name, ".tmp")
 }
 
-// wholeTimeout bounds the time in which a node gets back what it lost.
-const wholeTimeout = 60 * time.Second
+// wholeTimeout bounds the time in which nodes get back what they lost: with recover every queue is sent twice, beside the
+// load, on what may be a busy machine.
+const wholeTimeout = 3 * time.Minute
 
 // whole waits until every node is ready and has lost nothing, and every member of every queue is
 // there.
@@ -195,10 +197,17 @@ func whole(ctx context.Context, s *Scene) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()
 	s.awaitChange()
+	var lack error // what the last look found that was not cut short
 	for {
 		err := isWhole(ctx, s)
-		if err == nil || wait.For(ctx, 5*pollEvery) != nil {
-			return err
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			lack = err
+		}
+		if wait.For(ctx, 5*pollEvery) != nil {
+			return fmt.Errorf("fault: not whole after %v: %w", wholeTimeout, cmp.Or(lack, err))
 		}
 	}
 }

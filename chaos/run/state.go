@@ -18,9 +18,12 @@ import (
 )
 
 const (
-	// restTimeout bounds the wait for members to come to rest, and for resources to be given back.
+	// restTimeout bounds the wait for members to come to rest.
 	restTimeout = 15 * time.Second
 	restEvery   = 200 * time.Millisecond
+	// backTimeout bounds the wait for resources to be given back. Go collects what was used last only after two minutes
+	// without work, and gives memory back after that.
+	backTimeout = 3 * time.Minute
 	// leakLength is how long a run must be for its resources to be compared: in less, nodes that fill their
 	// caches, or lead what others led, look as if they leaked.
 	leakLength = 5 * time.Minute
@@ -146,7 +149,7 @@ func resources(ctx context.Context, cfg Config, note string, before map[string]m
 		if n.HTTP == "" {
 			continue
 		}
-		resting, cancel := context.WithTimeout(ctx, restTimeout)
+		resting, cancel := context.WithTimeout(ctx, backTimeout)
 		for {
 			got, err := scrape(resting, n.HTTP)
 			if err == nil {
