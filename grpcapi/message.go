@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -96,19 +97,20 @@ func texts(p *brokerv1.Properties, q *message.Properties) [9]property {
 	}
 }
 
-// takeRaw reads properties that may not be UTF-8 (AM-9).
+// takeRaw reads properties that may not be UTF-8 (AM-9). Of several wrong names it always reports the first in order.
 func takeRaw(p *brokerv1.Properties, q *message.Properties) error {
-	if len(p.GetRaw()) == 0 {
+	raw := p.GetRaw()
+	if len(raw) == 0 {
 		return nil
 	}
 	all := texts(p, q)
-	for name, b := range p.GetRaw() {
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		i := slices.IndexFunc(all[:], func(x property) bool { return x.name == name })
 		if i < 0 {
 			return invalid("message", "raw", strconv.Quote(name), "is not a text property; want content_type, content_encoding, "+
 				"correlation_id, reply_to, expiration, message_id, type, user_id or app_id")
 		}
-		*all[i].own = string(b)
+		*all[i].own = string(raw[name])
 		q.Has |= all[i].bit
 	}
 	return nil

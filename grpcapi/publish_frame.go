@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -157,7 +158,7 @@ func (f *publishFrame) publish(out *broker.Publish, n *numbered) (unreadable, in
 			return text(&out.RoutingKey, v.bytes)
 		case v.kind == protowire.BytesType && number == 4:
 			f.props.used = true
-			return proto.UnmarshalOptions{Merge: true}.Unmarshal(v.bytes, &f.props.to)
+			return proto.UnmarshalOptions{Merge: true, RecursionLimit: f.propertiesDepth(n)}.Unmarshal(v.bytes, &f.props.to)
 		case v.kind == protowire.BytesType && number == 5:
 			out.Body = v.bytes
 		case v.kind == protowire.VarintType && number == 6:
@@ -184,6 +185,14 @@ func (f *publishFrame) publish(out *broker.Publish, n *numbered) (unreadable, in
 	return nil, nil
 }
 
+// propertiesDepth is how deep the properties of a message may be nested: protobuf limits the depth of the whole request.
+func (f *publishFrame) propertiesDepth(n *numbered) int {
+	if n == &f.numbered {
+		return protowire.DefaultRecursionLimit - 2 // the request and the message
+	}
+	return protowire.DefaultRecursionLimit - 3 // and the request in the field more
+}
+
 // reset makes the box empty.
 func (b *propertiesBox) reset() {
 	if b.used {
@@ -205,6 +214,9 @@ func fields(b []byte, f func(protowire.Number, fieldValue) error) error {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
 			return protowire.ParseError(n)
+		}
+		if number > protowire.MaxValidNumber { // ConsumeTag takes it, and proto.Unmarshal does not
+			return fmt.Errorf("a field has number %d; want 1 to %d", number, protowire.MaxValidNumber)
 		}
 		b = b[n:]
 		v := fieldValue{kind: kind}
