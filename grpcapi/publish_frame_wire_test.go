@@ -88,7 +88,7 @@ func wireForms() []wireForm {
 		anywhere("a length that overflows", false,
 			append(tag(none, protowire.BytesType), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1)),
 		anywhere("a type that is reserved", false, tag(none, 6)),
-		anywhere("another one", false, tag(none, 7)),
+		anywhere("the other type that is reserved", false, tag(none, 7)),
 		anywhere("an empty group", true, group(none)),
 		anywhere("groups in a group", true, group(none, group(1, group(2, text(3, "x")), varint(4, 1)))),
 		anywhere("a group without end", false, tag(none, protowire.StartGroupType)),
