@@ -17,7 +17,8 @@ type event struct {
 	Package     string
 	Test        string
 	Output      string
-	FailedBuild string
+	ImportPath  string // of a build
+	FailedBuild string // its import path
 }
 
 // failure is a test that failed.
@@ -29,6 +30,12 @@ type failure struct {
 }
 
 func (f failure) String() string { return f.pkg[strings.LastIndexByte(f.pkg, '/')+1:] + "." + f.test }
+
+// fault is what failed for good, with what it printed.
+type fault struct {
+	name   string
+	output []string // lines
+}
 
 var (
 	// caseLine is what internal/cases/report prints of a numbered case.
@@ -54,14 +61,15 @@ type collector struct {
 	passed  int  // top-level tests only
 	failed  []failure
 	skips   []string
-	broken  []string // failures that are not tests: builds, packages
+	broken  []fault  // failures that are not tests: builds, packages
 	reasons []string // reasons to repeat nothing
 
-	running map[string]*test  // by package and test, from its first event
-	fatals  map[string]string // first fatal line of a package that still runs
-	failing map[string]int    // failed tests of a package that still runs
-	partial []byte            // the incomplete last line
-	inCase  *failure          // the numbered case that the next lines belong to
+	running map[string]*test    // by package and test, from its first event
+	fatals  map[string]string   // first fatal line of a package that still runs
+	failing map[string]int      // failed tests of a package that still runs
+	outside map[string][]string // newest output outside of tests, by package or build; "": of make
+	partial []byte              // the incomplete last line
+	inCase  *failure            // the numbered case that the next lines belong to
 }
 
 // test is a running test, with its subtests' output.
@@ -74,7 +82,7 @@ type test struct {
 func newCollector(target string, show io.Writer) *collector {
 	return &collector{
 		target: target, show: show,
-		running: map[string]*test{}, fatals: map[string]string{}, failing: map[string]int{},
+		running: map[string]*test{}, fatals: map[string]string{}, failing: map[string]int{}, outside: map[string][]string{},
 	}
 }
 
@@ -100,17 +108,17 @@ func (c *collector) end(err error) {
 	}
 	c.closeCase()
 	for _, name := range slices.Sorted(maps.Keys(c.running)) {
-		c.broken = append(c.broken, name+" did not end")
+		c.broken = append(c.broken, fault{name + " did not end", c.running[name].output})
 	}
 	switch {
 	case len(c.failed)+len(c.broken) > 0:
 	case err != nil:
-		c.broken = append(c.broken, fmt.Sprintf("make %s: %v", c.target, err))
+		c.broken = append(c.broken, fault{fmt.Sprintf("make %s: %v", c.target, err), c.outside[""]})
 	case !c.ran:
-		c.broken = append(c.broken, fmt.Sprintf("make %s: no test ran", c.target))
+		c.broken = append(c.broken, fault{fmt.Sprintf("make %s: no test ran", c.target), c.outside[""]})
 	}
 	if len(c.broken) > 0 {
-		c.reasons = append(c.reasons, c.broken[0])
+		c.reasons = append(c.reasons, c.broken[0].name)
 	}
 }
 
@@ -125,9 +133,11 @@ func (c *collector) line(line string) {
 	case e.Test != "":
 		c.ofTest(e)
 	case e.Action == "build-output":
+		c.keep(e.ImportPath, e.Output)
 		c.print(e.Output)
 	case e.Action == "output":
 		c.heed(e)
+		c.keep(e.Package, e.Output)
 		if e.Output != "PASS\n" && e.Output != "FAIL\n" && !strings.HasSuffix(e.Output, "[no test files]\n") {
 			c.print(e.Output)
 		}
@@ -136,6 +146,15 @@ func (c *collector) line(line string) {
 	case e.Action == "pass":
 		delete(c.fatals, e.Package) // of a test that wanted it
 		delete(c.failing, e.Package)
+		delete(c.outside, e.Package)
+	}
+}
+
+// keep keeps a line of output outside of tests, and no more than are shown.
+func (c *collector) keep(of, line string) {
+	c.outside[of] = append(c.outside[of], line)
+	if kept := c.outside[of]; len(kept) > shownLines {
+		c.outside[of] = slices.Clone(kept[1:])
 	}
 }
 
@@ -210,23 +229,25 @@ func (c *collector) packageFailed(e event) {
 		for _, line := range t.output {
 			c.print(line)
 		}
-		c.broken = append(c.broken, failure{pkg: pkg, test: name}.String()+" did not end")
+		c.broken = append(c.broken, fault{failure{pkg: pkg, test: name}.String() + " did not end", t.output})
 		delete(c.running, key)
 		c.failing[e.Package]++
 	}
 	switch {
 	case e.FailedBuild != "":
-		c.broken = append(c.broken, e.Package+" does not build")
+		c.broken = append(c.broken, fault{e.Package + " does not build", c.outside[e.FailedBuild]})
 	case c.failing[e.Package] == 0:
-		c.broken = append(c.broken, e.Package+" failed outside its tests")
+		c.broken = append(c.broken, fault{e.Package + " failed outside its tests", c.outside[e.Package]})
 	}
 	delete(c.fatals, e.Package)
 	delete(c.failing, e.Package)
+	delete(c.outside, e.Package)
 }
 
 // text reads a line that is not an event: of make, of the go command, of a numbered case.
 func (c *collector) text(line string) {
 	c.print(line + "\n")
+	c.keep("", line+"\n")
 	if output, found := strings.CutPrefix(line, "     | "); found && c.inCase != nil {
 		c.inCase.output = append(c.inCase.output, output+"\n")
 		return

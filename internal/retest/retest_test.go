@@ -230,6 +230,39 @@ func TestOutputOfFlakyTestIsKept(t *testing.T) {
 	}
 }
 
+// The first faults are shown once more at the end, each with the end of what it printed.
+func TestFaultsAreShownAtTheEnd(t *testing.T) {
+	const p = "m/pkg"
+	build := "{\"Action\":\"build-output\",\"ImportPath\":\"m/bad\",\"Output\":\"bad.go:1:1: syntax error\\n\"}\n"
+	long := []string{"TestA: === RUN   TestA"}
+	var end string
+	for i := range 2 * shownLines {
+		long = append(long, fmt.Sprintf("TestA: line %d", i))
+		if i >= shownLines {
+			end += fmt.Sprintf("line %d\n", i)
+		}
+	}
+	long = append(long, "TestA: --- PASS: TestA/x (0.00s)", "TestA: ", "-TestA")
+	for _, c := range []struct{ name, output, want string }{
+		{"a test", events(p, append(long, "TestB: noise", "+TestB", "F")...), "\nfailed: pkg.TestA\n" + end},
+		{"a build", build + events("m/bad", "B") + events(p, "+TestB", "P"), "\nfailed: m/bad does not build\nbad.go:1:1: syntax error\n"},
+		{"a package", events(p, "+TestB", ": exit status 3", "F"), "\nfailed: m/pkg failed outside its tests\nexit status 3\n"},
+		{"a test that does not end", events(p, "?TestA", "TestA: waits", "F"), "\nfailed: pkg.TestA did not end\nwaits\n"},
+		{"a target", "make: *** no rule\n", "\nfailed: make main: exit status 2\nmake: *** no rule\n"},
+		{"many", events(p, "-T1", "-T2", "-T3", "-T4", "F"), "\nfailed: pkg.T1\n\nfailed: pkg.T2\n\nfailed: pkg.T3\n"},
+	} {
+		m := &fakeMake{first: map[string]string{"main": "!" + c.output}}
+		var out strings.Builder
+		s := suite{run: m.run, out: &out, name: "all", dir: t.TempDir()}
+		if ok, err := s.Run([]string{"main"}); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if !strings.HasSuffix(out.String(), c.want) {
+			t.Errorf("%s: shown:\n%s\nwant at the end:\n%s", c.name, out.String(), c.want)
+		}
+	}
+}
+
 // Lines come in pieces from a pipe.
 func TestPartialLines(t *testing.T) {
 	c := newCollector("main", io.Discard)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,14 +22,21 @@ type suite struct {
 	limit int // most failed tests that are run again
 }
 
+// What is shown of faults again at the end.
+const (
+	shownFaults = 3
+	shownLines  = 8 // of each
+)
+
 // result is the outcome of the targets.
 type result struct {
-	passed               int
-	skips, flaky, faults []string
+	passed       int
+	skips, flaky []string
+	faults       []fault
 }
 
 // Run runs the targets, repeats what may be repeated, writes the figures, and reports whether
-// nothing failed. An error means that it could not write a file.
+// nothing failed. The end of its output is how the first faults ended. An error means that it could not write a file.
 func (s *suite) Run(targets []string) (ok bool, err error) {
 	log, err := create(s.dir, s.name+".events.log")
 	if err != nil {
@@ -55,7 +64,7 @@ func (s *suite) Run(targets []string) (ok bool, err error) {
 	}
 	for _, f := range failed {
 		if len(reasons) > 0 || !s.again(log, f) {
-			r.faults = append(r.faults, f.String())
+			r.faults = append(r.faults, fault{f.String(), f.output})
 			continue
 		}
 		kept, err := s.keep(f)
@@ -65,7 +74,19 @@ func (s *suite) Run(targets []string) (ok bool, err error) {
 		r.flaky = append(r.flaky, fmt.Sprintf("%s (failed once, passed alone)", f))
 		s.say("\n!! flaky: %s (failed once, passed alone); its first output: %s\n", f, kept)
 	}
+	for _, f := range r.faults[:min(len(r.faults), shownFaults)] {
+		s.say("\nfailed: %s\n%s", f.name, strings.Join(f.end(), ""))
+	}
 	return len(r.faults) == 0, s.write(r)
+}
+
+// noise matches lines that say nothing of a failure.
+var noise = regexp.MustCompile(`^\s*(=== |--- PASS: |$)`)
+
+// end returns the last lines of what a fault printed.
+func (f fault) end() []string {
+	said := slices.DeleteFunc(slices.Clone(f.output), noise.MatchString)
+	return said[max(0, len(said)-shownLines):]
 }
 
 // again runs a failed test once more and reports whether it passed. A test that is skipped now has
@@ -97,11 +118,15 @@ func (s *suite) write(r result) error {
 	if err != nil {
 		return err
 	}
+	var faults []string
+	for _, f := range r.faults {
+		faults = append(faults, f.name)
+	}
 	text := fmt.Sprintf("figures %d %d %d %d\n", r.passed+len(r.flaky), len(r.faults), len(r.skips), len(r.flaky))
 	for _, list := range []struct {
 		kind  string
 		lines []string
-	}{{"skipped", r.skips}, {"flaky", r.flaky}, {"failed", r.faults}} {
+	}{{"skipped", r.skips}, {"flaky", r.flaky}, {"failed", faults}} {
 		for _, line := range list.lines {
 			text += list.kind + " " + line + "\n"
 		}
