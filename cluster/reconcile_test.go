@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -198,6 +199,57 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	n.stop("c") // b counts again
 	if seen := n.nodes["b"].drained(t, q); len(seen) != 2 {
 		t.Errorf("%v", seen)
+	}
+}
+
+// A member that is to be taken out waits for a majority of the others, and one of these is lost and waits to be built anew.
+// Only one change goes on at a time, so the first is taken back, and who asked for it learns that.
+func TestLostMemberGoesFirst(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(ctx context.Context, o *membership.Operator, q id.QueueUID, report func(operation.Progress)) error{
+		"another is built anew": func(ctx context.Context, o *membership.Operator, q id.QueueUID, report func(operation.Progress)) error {
+			return o.ReplaceMember(ctx, q, "b", "b", report)
+		},
+		"another leaves": func(ctx context.Context, o *membership.Operator, q id.QueueUID, report func(operation.Progress)) error {
+			return o.RemoveMember(ctx, q, "b", report)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newTestNodes(t, nil)
+			n.start("a", "b", "c")
+			q := n.nodes["a"].declare(t, "q", 3)
+			n.nodes["a"].publish(t, q, "kept by three", quorumq.Unlimited)
+			n.caughtUp(q, "c")
+			n.stop("c")
+			waits, ended := make(chan struct{}), make(chan error, 1)
+			once := sync.OnceFunc(func() { close(waits) })
+			go func() {
+				ended <- ask(testContext(t), n.nodes["a"].operator, q, func(p operation.Progress) {
+					if strings.Contains(p.Detail, "cannot leave") {
+						once()
+					}
+				})
+			}()
+			select {
+			case <-waits:
+			case err := <-ended:
+				t.Fatalf("it does not wait: %v", err)
+			}
+			flip(t, n.segments("c")[0], "kept by three")
+			n.start("c")
+			if err := <-ended; err == nil || !strings.Contains(err.Error(), "taken back") {
+				t.Errorf("the change that waited ended with %v", err)
+			}
+			poll(t, "c has joined anew", func() error {
+				if m := n.nodes["c"].host.Member(q); m == nil || m.Joined() == 0 || len(n.nodes["c"].host.LostMembers()) > 0 {
+					return errWaiting
+				}
+				return nil
+			})
+			n.has(q, "a", "b", "c")
+			n.caughtUp(q, "c")
+		})
 	}
 }
 

@@ -229,6 +229,9 @@ func isWhole(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("fault: node %s has lost %.0f groups: %w", n.ID, lost, err)
 		}
 	}
+	if err := noMembersLost(ctx, s); err != nil {
+		return err
+	}
 	queues, err := client.Collect(s.Client.Queues(ctx, client.ListQueuesRequest{}))
 	if err != nil {
 		return fmt.Errorf("fault: %w", err)
@@ -246,6 +249,21 @@ func isWhole(ctx context.Context, s *Scene) error {
 		}
 		return nil
 	})
+}
+
+// noMembersLost asks all nodes: a queue counts a member as online whose node is linked, also while it waits there with
+// nothing, because another change of the queue goes on.
+func noMembersLost(ctx context.Context, s *Scene) error {
+	status, err := s.Client.ClusterDetails(ctx)
+	if err != nil {
+		return fmt.Errorf("fault: %w", err)
+	}
+	for i := range status.Nodes {
+		if n := &status.Nodes[i]; n.LostMembers > 0 || n.Alive && n.Start == nil {
+			return fmt.Errorf("fault: node %s has %d members that are not built anew yet; it answers: %t", n.ID, n.LostMembers, n.Start != nil)
+		}
+	}
+	return nil
 }
 
 // askedAtOnce is how many queues are asked for at the same time: clients that change members all the time leave only

@@ -31,7 +31,8 @@ func (o *Operator) AddMember(ctx context.Context, q id.QueueUID, n id.NodeID, re
 }
 
 // RemoveMember takes a node out of a queue (RE-3). It is refused for the last member, and
-// waits while those that stay are not a majority that is there.
+// waits while those that stay are not a majority that is there. It is taken back if one of them has
+// lost its data and is to be built anew first, as with ReplaceMember where both nodes are one.
 func (o *Operator) RemoveMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(operation.Progress)) error {
 	if _, registered := o.cfg.Views.View().Node(n); !registered {
 		return fmt.Errorf("cluster: node %q is not registered in the cluster", n)
@@ -64,7 +65,7 @@ func (o *Operator) changeOne(
 	if err := o.awaitChange(ctx, begin.UID, id, report); err != nil {
 		return errors.Join(err, o.cancelChange(ctx, begin.UID, id))
 	}
-	return o.changed(begin)
+	return o.changed(ctx, begin, id)
 }
 
 // operationContext ends an operation with the node.
@@ -193,15 +194,25 @@ func (o *Operator) cancelChange(ctx context.Context, q id.QueueUID, change uint6
 var errTakenBack = errors.New("cluster: the change of members was taken back")
 
 // changed checks that a change that is over has taken effect.
-func (o *Operator) changed(b catalog.BeginMemberChange) error {
+func (o *Operator) changed(ctx context.Context, b catalog.BeginMemberChange, change uint64) error {
 	r, ok := o.cfg.Views.View().QueueByUID(b.UID)
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: queue %s was deleted", traffic.ErrNoSuchQueue, b.UID)
-	case b.Join != "" && !slices.Contains(r.Members, b.Join),
+	case b.Join == b.Leave && o.isOlder(ctx, b, change),
+		b.Join != "" && !slices.Contains(r.Members, b.Join),
 		b.Leave != "" && b.Leave != b.Join && slices.Contains(r.Members, b.Leave):
-		return fmt.Errorf("%w: queue %q in vhost %q: its members are %q; the log of the node that leads it says why",
+		return fmt.Errorf("%w: queue %q in vhost %q: its members are %q; the logs of its members' nodes say why",
 			errTakenBack, r.Name, r.VHost, r.Members)
 	}
 	return nil
+}
+
+// isOlder reports whether the member that a change was to build anew says that it is an older one. The members of a queue
+// do not show that. One that does not answer has not said so.
+func (o *Operator) isOlder(ctx context.Context, b catalog.BeginMemberChange, change uint64) bool {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	s, err := o.cfg.Leaders.StatusAt(ctx, b.Join, b.UID)
+	return err == nil && s.GetJoined() < change
 }

@@ -57,13 +57,17 @@ func (rc *Reconciler) Repair() {
 	}
 }
 
-// repairOne asks for the member to be taken out and to join anew, or gives up a join that
-// cannot succeed.
+// repairOne asks for the member to be taken out and to join anew, or gives up a change that cannot succeed: a join that has
+// failed, or one that keeps the member from being built anew.
 func (rc *Reconciler) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
 	g, member := r.Change, slices.Contains(r.Members, rc.cfg.Node)
 	switch {
 	case g != nil && g.Join == rc.cfg.Node && !member && !g.Cancelled && rc.cfg.Members.Begun(r.UID, g):
+		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
+	case g != nil && !g.Cancelled && member && waitsFor(r, rc.cfg.Node):
+		rc.cfg.Logger.Warn("a change of members is taken back: this node's member has lost its data and is built anew first",
+			"queue", r.Name, "vhost", r.VHost, "change", g.String())
 		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
 	case g == nil && member && len(r.Members) > 1 && m.due(time.Now()):
 		ask = &catalog.BeginMemberChange{UID: r.UID, Join: rc.cfg.Node, Leave: rc.cfg.Node}
@@ -71,10 +75,18 @@ func (rc *Reconciler) repairOne(r *catalog.QueueRecord, m *mending) {
 		return
 	}
 	_, err := rc.cfg.Catalog.Propose(rc.cfg.Life, ask)
-	if err == nil {
+	if _, begins := ask.(*catalog.BeginMemberChange); err == nil && begins {
 		m.began(time.Now())
 	}
 	if err != nil && rc.cfg.Life.Err() == nil {
 		rc.cfg.Logger.Warn("a lost member cannot be built anew yet", "queue", r.Name, "vhost", r.VHost, "error", err)
 	}
+}
+
+// waitsFor reports whether the change of a queue takes another member out first, and waits for this lost one, without which
+// those that stay have no majority. Each would wait for the other for good: only one change goes on at a time.
+func waitsFor(r *catalog.QueueRecord, lost id.NodeID) bool {
+	g, stay := r.Change, len(r.Members)-1
+	leaves := g.Leave != "" && g.Leave != lost && (g.Join == "" || g.Join == g.Leave)
+	return leaves && stay-1 < stay/2+1
 }
