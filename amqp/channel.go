@@ -115,7 +115,7 @@ func (c *conn) openChannel(f wire.Frame) error {
 	c.channels[f.Channel] = ch
 	c.mu.Unlock()
 	c.s.counters.channels.Add(1)
-	c.s.counters.channelsOpened.Add(1)
+	c.owner.ChannelOpened()
 	c.send(f.Channel, &wire.ChannelOpenOK{})
 	return nil
 }
@@ -201,7 +201,7 @@ func (c *conn) drop(ctx context.Context, ch *channel) {
 	delete(c.channels, ch.number)
 	c.mu.Unlock()
 	c.s.counters.channels.Add(-1)
-	c.s.counters.channelsClosed.Add(1)
+	c.owner.ChannelClosed()
 	ch.leave()
 }
 

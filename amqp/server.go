@@ -44,7 +44,7 @@ type Server struct {
 // counters count since the start, except channels and consumers, which are present numbers.
 type counters struct {
 	opened, closed, refused, failed, stalled, blocked atomic.Uint64
-	channelsOpened, channelsClosed, channelsFailed    atomic.Uint64
+	channelsFailed                                    atomic.Uint64
 	channels, consumers                               atomic.Int64
 }
 
@@ -54,7 +54,7 @@ type Stats struct {
 	// away before they logged in, and Failed how many ended because of a fault of the client.
 	Opened, Closed, Refused, Failed uint64
 	// ChannelsFailed is how many channels the server closed because of a fault of the client, or a limit.
-	ChannelsOpened, ChannelsClosed, ChannelsFailed uint64
+	ChannelsFailed uint64
 	// Stalled is how many connections were cut off because their client read nothing for the
 	// WriteTimeout. Blocked is how often a connection's publishes were held back.
 	Stalled, Blocked uint64
@@ -69,7 +69,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Unlock()
 	c := &s.counters
 	return Stats{
-		Closed: c.closed.Load(), ChannelsOpened: c.channelsOpened.Load(), ChannelsClosed: c.channelsClosed.Load(), ChannelsFailed: c.channelsFailed.Load(),
+		Closed: c.closed.Load(), ChannelsFailed: c.channelsFailed.Load(),
 		Opened: c.opened.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
 		Stalled: c.stalled.Load(), Blocked: c.blocked.Load(),
 		Connections: int64(n), Channels: c.channels.Load(), Consumers: c.consumers.Load(),

@@ -1,5 +1,7 @@
 package broker
 
+import "github.com/quorate/quorate/cluster/clients"
+
 // Counters are what a node has counted as gateway since its start (ST-2).
 type Counters struct {
 	Published           uint64 // messages routed to at least one queue
@@ -20,11 +22,16 @@ type Counters struct {
 	Alarms              uint64 // how often publishers were held back (PUB-10)
 	// Messages that clients were given, to consumers and one by one (DEL-5), by whether they acknowledge them.
 	Consumed, ConsumedAutoAck, Got, GotAutoAck uint64
+	Churn                                      clients.Churn
+	// QueuesDeclared counts declares that may create a queue, be it there or not; QueuesCreated and QueuesDeleted count those
+	// that came and went by commands of this node.
+	QueuesDeclared, QueuesCreated, QueuesDeleted uint64
 }
 
 // Counters returns the figures.
 func (b *Broker) Counters() Counters {
 	c, deadLetters := &b.clients.Counters, b.cluster.DeadLetterFigures()
+	created, deleted := b.cluster.Catalog().QueueChurn()
 	return Counters{
 		Published: c.Published.Load(), Confirmed: c.Confirmed.Load(), Rejected: c.Rejected.Load(), Refusals: c.Refusals.ByCause(),
 		UnroutableReturned: c.UnroutableReturned.Load(), UnroutableDropped: c.UnroutableDropped.Load(),
@@ -35,5 +42,6 @@ func (b *Broker) Counters() Counters {
 		Consumed: c.Delivered.Consumed.Load(), ConsumedAutoAck: c.Delivered.ConsumedAutoAck.Load(),
 		Got: c.Delivered.Got.Load(), GotAutoAck: c.Delivered.GotAutoAck.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.PermissionTimeouts.Load(),
+		Churn: b.clients.Churn(), QueuesDeclared: c.QueuesDeclared.Load(), QueuesCreated: created, QueuesDeleted: deleted,
 	}
 }

@@ -69,6 +69,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if err := b.Permissions.Permit(ctx, permission.Queue(d.VHost, d.Name), permission.Configure); err != nil {
 		return Declared{}, err
 	}
+	b.clients.Counters.QueuesDeclared.Add(1)
 	if !made && names.Reserved(d.Name) {
 		return Declared{}, names.ErrReserved(about)
 	}

@@ -87,6 +87,10 @@ func (c *Cluster) counters() map[string]uint64 {
 	named, deadLetters := c.clients.Counters.Named(), c.forwarders.Totals()
 	named["dead_letters_confirmed"], named["dead_letters_lost"] = deadLetters.Confirmed, deadLetters.Lost.Sum()
 	named["policy_pattern_timeouts"] = c.policies.AllTimeouts()
+	churn := c.clients.Churn()
+	named["connections_opened"], named["connections_closed"] = churn.ConnectionsOpened, churn.ConnectionsClosed
+	named["channels_opened"], named["channels_closed"] = churn.ChannelsOpened, churn.ChannelsClosed
+	named["queues_created"], named["queues_deleted"] = c.catalog.QueueChurn()
 	return named
 }
 

@@ -89,6 +89,9 @@ type Gateway struct {
 	Limited                                 Limited
 	// Messages that clients were given, to consumers and one by one, by whether they acknowledge them.
 	Consumed, ConsumedAutoAck, Got, GotAutoAck uint64
+	// Channels that clients of the node opened and closed, and queues that they declared; queues that came and went by its
+	// commands.
+	ChannelsOpened, ChannelsClosed, QueuesDeclared, QueuesCreated, QueuesDeleted uint64
 }
 
 // AuditCount is how many audit records of an operation with an outcome there were (AU-1). There are
@@ -116,7 +119,7 @@ type Memory struct {
 // Listener are the figures of the AMQP listeners.
 type Listener struct {
 	Opened, Closed, Refused, Failed, Stalled, Blocked uint64
-	ChannelsOpened, ChannelsClosed, ChannelsFailed    uint64
+	ChannelsFailed                                    uint64
 	Connections, Channels, Consumers                  int64
 }
 
@@ -327,7 +330,7 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(open), "awake")
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(hibernated), "hibernated")
 	c.m.collectEngine(ch)
-	c.m.sendRabbit(ch, &g)
+	c.m.sendRabbit(ch)
 	n, _ := c.m.totals.collect(ch, byUID(src.Queues()))
 	led := float64(n)
 	ch <- prometheus.MustNewConstMetric(c.m.descs.led, prometheus.GaugeValue, led)

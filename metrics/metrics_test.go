@@ -37,12 +37,8 @@ func (n *node) sources() metrics.Sources {
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
 				Limited: metrics.Limited{Held: 31, Holding: 32, Refusals: map[string]uint64{"maxlen": 33}},
 				Quotas:  []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
-				Audit: []metrics.AuditCount{
-					{Operation: "user.put", Outcome: "refused", Count: 6},
-					{Operation: "queue.declare", Outcome: "refused", Count: 100},
-					{Operation: "queue.declare", Outcome: "done", Count: 8},
-					{Operation: "queue.delete", Outcome: "done", Count: 3},
-				},
+				Audit:          []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
+				QueuesDeclared: 9, QueuesCreated: 8, QueuesDeleted: 3, ChannelsOpened: 35, ChannelsClosed: 36,
 			}
 		},
 		Incoming: func() metrics.Incoming {
@@ -148,7 +144,8 @@ func TestNode(t *testing.T) {
 		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
 		`quorate_queues_dead_letter_blocked 1`,
 		`quorate_audit_events_total{operation="user.put",outcome="refused"} 6`,
-		`rabbitmq_connections 2`, `rabbitmq_queues_created_total 8`, `rabbitmq_queues_deleted_total 3`,
+		`rabbitmq_connections 2`, `rabbitmq_queues_declared_total 9`, `rabbitmq_queues_created_total 8`, `rabbitmq_queues_deleted_total 3`,
+		`rabbitmq_channels_opened_total 35`, `rabbitmq_channels_closed_total 36`,
 		`quorate_messages_delivered_total{ack="manual",way="consume"} 21`, `quorate_messages_delivered_total{ack="auto",way="consume"} 22`,
 		`rabbitmq_global_messages_delivered_get_manual_ack_total{ack="manual",way="get"} 23`,
 		`rabbitmq_global_messages_delivered_get_auto_ack_total{ack="auto",way="get"} 24`,

@@ -23,23 +23,11 @@ func newRabbit() rabbit {
 }
 
 // sendRabbit sends them.
-func (m *Metrics) sendRabbit(ch chan<- prometheus.Metric, g *Gateway) {
+func (m *Metrics) sendRabbit(ch chan<- prometheus.Metric) {
 	send := func(name, help string, kind prometheus.ValueType, v float64) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(rabbitPrefix+name, help, nil, nil), kind, v)
 	}
 	send("erlang_uptime_seconds", "Time since the node started.", gauge, time.Since(m.rabbit.began).Seconds())
-	var created, deleted uint64
-	for _, a := range g.Audit {
-		switch {
-		case a.Outcome != auditDone:
-		case a.Operation == auditDeclare:
-			created += a.Count
-		case a.Operation == auditDelete:
-			deleted += a.Count
-		}
-	}
-	send("queues_created_total", "Queues that clients of this node created.", counter, float64(created))
-	send("queues_deleted_total", "Queues that clients of this node deleted.", counter, float64(deleted))
 	families, err := m.rabbit.process.Gather()
 	if err != nil {
 		m.src.Logger.Warn("figures of the process could not be had", "error", err) // the others are sent all the same
@@ -51,13 +39,6 @@ func (m *Metrics) sendRabbit(ch chan<- prometheus.Metric, g *Gateway) {
 		}
 	}
 }
-
-// Words of the audit (AU-1).
-const (
-	auditDone    = "done"
-	auditDeclare = "queue.declare"
-	auditDelete  = "queue.delete"
-)
 
 // rabbitReason is RabbitMQ's name for discarded messages of a reason; "": it has none.
 func rabbitReason(r quorumq.Reason) string {

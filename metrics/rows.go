@@ -259,6 +259,26 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.DefinitionsWaiting) },
 		},
 		{
+			"quorate_amqp_channels_opened_total", "rabbitmq_channels_opened_total", "AMQP channels that were opened.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.ChannelsOpened) },
+		},
+		{
+			"quorate_amqp_channels_closed_total", "rabbitmq_channels_closed_total", "AMQP channels that were closed.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.ChannelsClosed) },
+		},
+		{
+			"quorate_queues_declared_total", "rabbitmq_queues_declared_total", "Declares of queues by clients, of those that exist too.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.QueuesDeclared) },
+		},
+		{
+			"quorate_queues_created_total", "rabbitmq_queues_created_total", "Queues that were created by commands of this node.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.QueuesCreated) },
+		},
+		{
+			"quorate_queues_deleted_total", "rabbitmq_queues_deleted_total", "Queues that were deleted by commands of this node, also because they expired or were not used any more.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.QueuesDeleted) },
+		},
+		{
 			"quorate_alarms_total", "", "Memory alarms, each of which held publishers back (PUB-10).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Alarms) },
 		},
@@ -311,14 +331,6 @@ func listenerRows() []row[*Listener] {
 		{
 			"quorate_amqp_connections_closed_total", "rabbitmq_connections_closed_total", "AMQP connections that had logged in and have ended.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Closed) },
-		},
-		{
-			"quorate_amqp_channels_opened_total", "rabbitmq_channels_opened_total", "AMQP channels that were opened.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.ChannelsOpened) },
-		},
-		{
-			"quorate_amqp_channels_closed_total", "rabbitmq_channels_closed_total", "AMQP channels that were closed.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.ChannelsClosed) },
 		},
 		{
 			"quorate_amqp_channels_failed_total", "", "AMQP channels closed because of an error of the client, or a limit.", counter, nil, false,

@@ -36,6 +36,12 @@ func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.Ope
 // called from any goroutine and must not block.
 func (c *Connection) ShowChannels(list func() []ChannelInfo) { c.Open.ShowChannels(list) }
 
+// ChannelOpened counts a channel of the connection that was opened (ST-2).
+func (c *Connection) ChannelOpened() { c.Open.ChannelOpened() }
+
+// ChannelClosed counts a channel that ChannelOpened has counted and that has ended.
+func (c *Connection) ChannelClosed() { c.Open.ChannelClosed() }
+
 // Close ends the connection: its exclusive queues are deleted soon after.
 func (c *Connection) Close() { c.Open.Close() }
 

@@ -72,6 +72,9 @@ func (c *Connection) Key() string { return c.key }
 // Close ends the connection.
 func (c *Connection) Close() {
 	c.mu.Lock()
+	if c.shown != nil && !c.ended {
+		c.r.churn.connectionsClosed.Add(1)
+	}
 	counts := c.counts
 	c.counts, c.ended = nil, true
 	c.mu.Unlock()
@@ -133,8 +136,17 @@ func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
 	c.r.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.shown == nil && !c.ended {
+		c.r.churn.connectionsOpened.Add(1)
+	}
 	c.shown = &shown{number: n, since: time.Now(), look: look, end: end}
 }
+
+// ChannelOpened counts a channel of the connection that was opened.
+func (c *Connection) ChannelOpened() { c.r.churn.channelsOpened.Add(1) }
+
+// ChannelClosed counts a channel that ChannelOpened has counted and that has ended.
+func (c *Connection) ChannelClosed() { c.r.churn.channelsClosed.Add(1) }
 
 // ShowChannels has operators see the channels of a connection that they see. list returns those that there are now, but
 // for what the connection knows. It may be called from any goroutine and must not block.
@@ -202,10 +214,19 @@ type connections struct {
 	count map[Count]int64
 	shown uint64        // how many connections operators have seen, or could
 	ended chan struct{} // of capacity 1: a connection has ended
+	churn churn
 }
 
 func newConnections() connections {
 	return connections{live: map[string]*Connection{}, count: map[Count]int64{}, ended: make(chan struct{}, 1)}
+}
+
+// Churn returns what clients of this node have opened and closed.
+func (r *connections) Churn() Churn {
+	c := &r.churn
+	closed := Churn{ConnectionsClosed: c.connectionsClosed.Load(), ChannelsClosed: c.channelsClosed.Load()}
+	closed.ConnectionsOpened, closed.ChannelsOpened = c.connectionsOpened.Load(), c.channelsOpened.Load() // later, so that none is below
+	return closed
 }
 
 // Connect begins a connection to this node. It lasts until Close, or as long as this process.

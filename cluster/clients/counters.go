@@ -18,6 +18,7 @@ type Counters struct {
 	PermissionTimeouts atomic.Uint64 // matches of permissions' patterns that were broken off (C-8)
 	UnknownArguments   atomic.Uint64 // of declarations (C-9)
 	PublishersHeld     atomic.Uint64 // times that publishers were held back (PUB-10)
+	QueuesDeclared     atomic.Uint64 // declares that may create a queue, be it there or not
 }
 
 // Deliveries counts the messages that clients were given, by how they are acknowledged and how clients asked for them.
@@ -48,7 +49,7 @@ func (c *Counters) Named() map[string]uint64 {
 		"unroutable_returned": c.UnroutableReturned.Load(), "unroutable_dropped": c.UnroutableDropped.Load(),
 		"undecidable": c.Undecidable.Load(), "invalid": c.Invalid.Load(),
 		"logins_refused": c.LoginsRefused.Load(), "logins_unseen": c.LoginsUnseen.Load(),
-		"unknown_arguments": c.UnknownArguments.Load(), "publishers_held": c.PublishersHeld.Load(),
+		"unknown_arguments": c.UnknownArguments.Load(), "publishers_held": c.PublishersHeld.Load(), "queues_declared": c.QueuesDeclared.Load(),
 		"permission_pattern_timeouts": c.PermissionTimeouts.Load(),
 		"consumed":                    c.Delivered.Consumed.Load(), "consumed_auto_ack": c.Delivered.ConsumedAutoAck.Load(),
 		"got": c.Delivered.Got.Load(), "got_auto_ack": c.Delivered.GotAutoAck.Load(),

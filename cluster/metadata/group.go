@@ -31,6 +31,8 @@ type Group struct {
 	leaderless atomic.Int64
 	ledOnce    atomic.Bool
 	seatedOnce atomic.Bool // seated found nothing missing once in this life
+	// created and deleted count the queues that came and went by commands of this node.
+	created, deleted atomic.Uint64
 }
 
 // leaderlessGrace is how long a node stays ready while the catalog elects a leader: its

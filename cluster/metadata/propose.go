@@ -30,6 +30,7 @@ func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply
 	}
 	ctx, cancel := wait.Within(ctx, g.cfg.Life, g.cfg.CommandTimeout)
 	defer cancel()
+	before := g.view()
 	r, repeated, err := g.propose(ctx, catalog.AppendCommand(nil, cmd))
 	if err != nil {
 		return catalog.Reply{}, err
@@ -38,6 +39,7 @@ func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply
 	if r.Err != nil {
 		return r, r.Err
 	}
+	g.count(cmd, &r, before)
 	if err := g.cfg.Views.Await(ctx, r.Index); err != nil {
 		return r, fmt.Errorf("%w: the catalog took the command at index %d, but this node has not caught up in time: "+
 			"check its links to the other nodes", traffic.ErrUnknownOutcome, r.Index)
@@ -45,6 +47,29 @@ func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply
 	g.propagation.await(ctx, r.Index)
 	return r, nil
 }
+
+// count notes the queues that have come or gone by a command. What a repeat does not tell is not counted, nor a queue that
+// was declared in a vhost while that was deleted.
+func (g *Group) count(cmd catalog.Command, r *catalog.Reply, before *catalog.View) {
+	switch c := cmd.(type) {
+	case *catalog.DeclareQueue:
+		if r.Created {
+			g.created.Add(1)
+		}
+	case *catalog.DeleteQueue:
+		if r.Deleted {
+			g.deleted.Add(1)
+		}
+	case *catalog.DeleteVHost:
+		if r.Deleted {
+			g.deleted.Add(uint64(before.QueueCountIn(c.Name)))
+		}
+	}
+}
+
+// QueueChurn returns how many queues have come and gone by commands of this node since its start: for its clients, and
+// because they expired or nobody used them any more.
+func (g *Group) QueueChurn() (created, deleted uint64) { return g.created.Load(), g.deleted.Load() }
 
 // propose tries the leader, or whoever may know it, until a leader answers. repeated reports
 // that an earlier attempt may have taken effect before the one that was answered.

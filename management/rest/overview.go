@@ -70,7 +70,7 @@ func overview(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		out["message_stats"] = counted(sample, newest.Counts())
+		out["message_stats"], out["churn_rates"] = counted(sample, newest.Counts()), churn(sample)
 	}
 	return reply{body: out, silent: slices.Compact(silent)}, nil
 }
@@ -135,10 +135,7 @@ func counted(s *stats.Cluster, queues stats.Counts) object {
 		{"get", "got", true, r.Got},
 		{"get_no_ack", "got_auto_ack", true, r.GotAutoAck},
 	} {
-		sum := uint64(0)
-		for i := range s.Nodes {
-			sum += s.Nodes[i].Counters[x.counter]
-		}
+		sum := s.Sum(x.counter)
 		out[x.field], out[x.field+"_details"] = sum, object{"rate": x.rate}
 		if x.given {
 			given += sum
@@ -147,6 +144,19 @@ func counted(s *stats.Cluster, queues stats.Counts) object {
 	out["deliver_get"] = given
 	for field, rate := range map[string]float64{"deliver_get": r.Deliver, "redeliver": r.Redeliver, "ack": r.Ack} {
 		out[field+"_details"] = object{"rate": rate}
+	}
+	return out
+}
+
+// churn shows how clients and queues come and go on all nodes, which count since their starts, with rates.
+func churn(s *stats.Cluster) object {
+	out := object{}
+	for field, counter := range map[string]string{
+		"connection_created": "connections_opened", "connection_closed": "connections_closed",
+		"channel_created": "channels_opened", "channel_closed": "channels_closed",
+		"queue_declared": "queues_declared", "queue_created": "queues_created", "queue_deleted": "queues_deleted",
+	} {
+		out[field], out[field+"_details"] = s.Sum(counter), object{"rate": s.Churn[counter]}
 	}
 	return out
 }

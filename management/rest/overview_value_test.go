@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/quorate/quorate/broker/operators"
@@ -31,6 +32,27 @@ func TestCounted(t *testing.T) {
 		`"publish":101,"publish_details":{"rate":1},"redeliver":13,"redeliver_details":{"rate":5},"return_unroutable":3,"return_unroutable_details":{"rate":6}}`
 	if string(got) != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// How clients and queues come and go is added up over all nodes, under RabbitMQ's names.
+func TestChurn(t *testing.T) {
+	s := &stats.Cluster{Churn: map[string]float64{}}
+	want := object{}
+	for i, name := range stats.ChurnCounters() {
+		s.Churn[name] = float64(i)
+		field := []string{"connection_created", "connection_closed", "channel_created", "channel_closed", "queue_declared", "queue_created", "queue_deleted"}[i]
+		want[field], want[field+"_details"] = uint64(100*i+11), object{"rate": float64(i)}
+	}
+	for _, each := range []uint64{1, 10} {
+		counters := map[string]uint64{"published": 7}
+		for i, name := range stats.ChurnCounters() {
+			counters[name] = each + 50*uint64(i)
+		}
+		s.Nodes = append(s.Nodes, stats.Node{NodeStatus: operators.NodeStatus{Counters: counters}})
+	}
+	if got := churn(s); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

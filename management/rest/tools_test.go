@@ -103,7 +103,8 @@ func ofNodes() []demand {
 			"queue_totals.messages:u64 queue_totals.messages_ready:u64 queue_totals.messages_unacknowledged:u64 " +
 			"listeners[].node:text listeners[].protocol:text listeners[].port:u32 listeners[].ip_address:text " +
 			rated("queue_totals.", "messages messages_ready messages_unacknowledged") +
-			rated("message_stats.", "publish confirm return_unroutable drop_unroutable deliver_get deliver_no_ack redeliver ack")},
+			rated("message_stats.", "publish confirm return_unroutable drop_unroutable deliver_get deliver_no_ack redeliver ack") +
+			rated("churn_rates.", "connection_created connection_closed channel_created channel_closed queue_declared queue_created queue_deleted")},
 		{path: "/api/cluster-name", fields: "name:text"},
 		{path: "/api/nodes", fields: nodeFields},
 		{path: "/api/nodes/node-2", fields: nodeFields},

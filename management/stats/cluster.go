@@ -85,7 +85,7 @@ func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
 
 // newCluster makes a sample of what was collected, and compares it with the one before; nil: there is none.
 func newCluster(before *Cluster, s *operators.ClusterStatus, queues *Queues, i *inventory, at time.Time) *Cluster {
-	out := &Cluster{At: at, Name: s.Cluster, Totals: queues.Totals, Objects: i.objects, Nodes: make([]Node, len(s.Nodes))}
+	out := &Cluster{At: at, Name: s.Cluster, Totals: queues.Totals, Objects: i.objects, Nodes: make([]Node, len(s.Nodes)), Churn: map[string]float64{}}
 	out.Objects.Consumers = queues.Totals.Consumers
 	totals, rates := byLeader(queues)
 	silent := slices.Concat(queues.Silent, i.silent)
@@ -97,6 +97,7 @@ func newCluster(before *Cluster, s *operators.ClusterStatus, queues *Queues, i *
 		}
 		if was := before.node(n.ID); was != nil {
 			n.Rates = gatewayRates(was, n, at.Sub(before.At))
+			out.addChurn(was, n, at.Sub(before.At))
 		}
 		if r := rates[n.ID]; r != nil {
 			n.Rates = n.Rates.withQueues(*r)

@@ -34,9 +34,14 @@ func queueRates(before, now *Queue, elapsed time.Duration) Rates {
 	}
 }
 
+// sameLife reports whether what a node has counted can be compared: it has answered twice since one start.
+func sameLife(before, now *Node) bool {
+	return before != nil && before.Epoch == now.Epoch && before.Answers && now.Answers
+}
+
 // gatewayRates are the rates of what a node counts as gateway. After its restart they are 0 once.
 func gatewayRates(before, now *Node, elapsed time.Duration) Rates {
-	if before == nil || before.Epoch != now.Epoch || !before.Answers || !now.Answers {
+	if !sameLife(before, now) {
 		return Rates{}
 	}
 	rate := func(name string) float64 { return perSecond(before.Counters[name], now.Counters[name], elapsed) }

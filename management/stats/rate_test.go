@@ -145,6 +145,7 @@ func TestRatesOfNodes(t *testing.T) {
 			ID: "a", Epoch: epoch, Answers: answers, Counters: map[string]uint64{
 				"published": count, "unroutable_returned": 2 * count, "unroutable_dropped": 3 * count, "consumed": 4 * count,
 				"consumed_auto_ack": 5 * count, "got": 6 * count, "got_auto_ack": 7 * count,
+				"connections_opened": 8 * count, "queues_deleted": 9 * count,
 			},
 		}}}
 	}
@@ -162,6 +163,9 @@ func TestRatesOfNodes(t *testing.T) {
 		}
 		if s.Rates != want || (len(s.Silent) == 0) != x.answers {
 			t.Errorf("%+v: %+v, silent %v", x, s.Rates, s.Silent)
+		}
+		if s.Churn["connections_opened"] != 8*x.want || s.Churn["queues_deleted"] != 9*x.want || s.Churn["channels_opened"] != 0 {
+			t.Errorf("%+v: %v", x, s.Churn)
 		}
 	}
 }

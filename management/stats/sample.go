@@ -120,6 +120,7 @@ type Cluster struct {
 	Nodes   []Node
 	Totals  Totals // of the queues; at most FreshFor older than At, as are the rates that queues count and Objects
 	Rates   Rates
+	Churn   map[string]float64 // by the names of ChurnCounters, per second
 	Objects Objects
 	Silent  []string // nodes that did not answer
 	Alarms  []string // what ails the nodes, in words

@@ -5,7 +5,7 @@
 //
 //   - What is collected: stats.go, sample.go.
 //   - How it is shared: shared.go.
-//   - The arithmetic: rate.go.
+//   - The arithmetic: rate.go, churn.go.
 //   - The busiest queues: top.go.
 //   - The rounds: queues.go, exchanges.go, cluster.go.
 package stats

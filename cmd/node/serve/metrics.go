@@ -100,6 +100,8 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		UnknownArguments: c.UnknownArguments, DefinitionsWaiting: n.broker.Definitions.Waiting(), Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Consumed:            c.Consumed, ConsumedAutoAck: c.ConsumedAutoAck, Got: c.Got, GotAutoAck: c.GotAutoAck,
+		ChannelsOpened: c.Churn.ChannelsOpened, ChannelsClosed: c.Churn.ChannelsClosed,
+		QueuesDeclared: c.QueuesDeclared, QueuesCreated: c.QueuesCreated, QueuesDeleted: c.QueuesDeleted,
 		Audit:   n.auditFigures(),
 		Waiting: d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
@@ -221,8 +223,6 @@ func (n *node) listenerFigures() (sum metrics.Listener) {
 		s := l.Stats()
 		sum.Opened += s.Opened
 		sum.Closed += s.Closed
-		sum.ChannelsOpened += s.ChannelsOpened
-		sum.ChannelsClosed += s.ChannelsClosed
 		sum.ChannelsFailed += s.ChannelsFailed
 		sum.Refused += s.Refused
 		sum.Failed += s.Failed
