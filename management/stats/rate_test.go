@@ -27,6 +27,7 @@ func TestPerSecond(t *testing.T) {
 		{0, 1, 2 * time.Second, 0.5},
 		{7, 7, time.Second, 0},
 		{100, 3, time.Second, 0},
+		{0, 120, time.Minute, 2}, // nobody else has looked meanwhile
 		{0, 9, 0, 0},
 		{0, 9, -time.Second, 0},
 		{0, 9, RateWithin + 1, 0},

@@ -28,9 +28,9 @@ const (
 	SampleEvery = time.Second
 	// HistoryFor is how old the oldest sample of History may be.
 	HistoryFor = 10 * time.Minute
-	// RateWithin is how far apart two samples may be whose difference is shown as a rate: a longer time has nothing to do
-	// with now.
-	RateWithin = 15 * time.Second
+	// RateWithin is how far apart two samples may be whose difference is shown as a rate. Programs that ask once a minute get
+	// the mean of that minute, also if one of their questions is late; a longer time has nothing to do with now.
+	RateWithin = 90 * time.Second
 	// roundTimeout bounds a round of questions to all nodes.
 	roundTimeout = 5 * time.Second
 )
