@@ -31,7 +31,7 @@ func routes() []route {
 		callerRoutes(), rightsRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), channelRoutes(),
 		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
 		policyRoutes(), parameterRoutes(),
-		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), attemptRoutes(), healthRoutes(), memberRoutes(), operationRoutes(),
+		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), attemptRoutes(), healthRoutes(), memberRoutes(), operationRoutes(), backupRoutes(),
 		messageJobRoutes(), explainRoutes(), eventRoutes(), logRoutes(), descriptionRoutes(),
 	)
 }
