@@ -103,7 +103,7 @@ func (s *site) serveAction(x *action) http.HandlerFunc {
 // say answers with a sentence, for the place of notices.
 func (s *site) say(w http.ResponseWriter, said string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := s.pages["fault.html"].ExecuteTemplate(w, "said", said); err != nil {
+	if err := s.pages().ExecuteTemplate(w, "said", said); err != nil {
 		s.Logger.Debug("a sentence could not be sent", "error", err)
 	}
 }

@@ -9,8 +9,10 @@
 package page
 
 import (
+	"html/template"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/quorate/quorate/management/login"
 	"github.com/quorate/quorate/management/slot"
@@ -26,7 +28,7 @@ type Config struct {
 // site has the handlers, which may run concurrently.
 type site struct {
 	Config
-	pages     pages
+	pages     func() *template.Template // parses them when the first page is shown: most nodes show none
 	assets    assets
 	documents chan struct{} // has an element for each document of definitions in memory
 }
@@ -34,7 +36,7 @@ type site struct {
 // New returns the handler of / and /ui/. It may be used concurrently.
 func New(c Config) http.Handler {
 	s := &site{Config: c, assets: newAssets(), documents: make(chan struct{}, maxDocuments)}
-	s.pages = parsePages(s.assets)
+	s.pages = sync.OnceValue(func() *template.Template { return parsePages(s.assets) })
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/ui/", http.StatusFound))
 	mux.Handle("GET /ui/static/", s.assets.handler())

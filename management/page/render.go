@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 )
@@ -17,33 +15,24 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// pages are the templates, by file; each is joined with the layout and the shared parts.
-type pages map[string]*template.Template
-
-// shared are the files that every page is joined with.
-func shared() []string { return []string{"templates/layout.html", "templates/parts.html"} }
+// contentOf begins the name of the template with a page's own part; the name of its file follows. All files share one
+// set of templates: with a set for each page, layout and shared parts would be in memory as often as there are pages.
+const contentOf = "content of "
 
 // parsePages parses the embedded templates. They are part of the program, so an error is a panic, which every test of
 // this package would see.
-func parsePages(a assets) pages {
-	base := template.Must(template.New("").Funcs(functions(a)).ParseFS(templateFiles, shared()...))
-	files, _ := fs.Glob(templateFiles, "templates/*.html") // the pattern is well-formed
-	all := pages{}
-	for _, f := range files {
-		if !slices.Contains(shared(), f) {
-			all[path.Base(f)] = template.Must(template.Must(base.Clone()).ParseFS(templateFiles, f))
-		}
-	}
-	return all
+func parsePages(a assets) *template.Template {
+	return template.Must(template.New("").Funcs(functions(a)).ParseFS(templateFiles, "templates/*.html"))
 }
 
 // shown is what a template gets.
 type shown struct {
 	*visit
-	Title  string
-	Theme  string // dark, light, or empty for the browser's own
-	Notice string
-	Data   any
+	Title   string
+	Theme   string // dark, light, or empty for the browser's own
+	Notice  string
+	Data    any
+	Content template.HTML // the page's own part, for the layout
 }
 
 // User is the user's name; "" without logins.
@@ -112,15 +101,20 @@ func (s *site) render(w http.ResponseWriter, v *visit, code int, file, title str
 	if c, err := v.Cookie(themeCookie); err == nil && (c.Value == "dark" || c.Value == "light") {
 		out.Theme = c.Value
 	}
-	var b bytes.Buffer
-	if err := s.pages[file].ExecuteTemplate(&b, "layout", out); err != nil {
+	var content, page bytes.Buffer
+	err := s.pages().ExecuteTemplate(&content, contentOf+file, out)
+	if err == nil {
+		out.Content = template.HTML(content.String()) //nolint:gosec // a template has written it, and escaped what it was given
+		err = s.pages().ExecuteTemplate(&page, "layout", out)
+	}
+	if err != nil {
 		s.Logger.Error("a page could not be rendered", "page", file, "error", err)
 		http.Error(w, "This page could not be rendered; the node's log has the reason.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(page.Bytes()); err != nil {
 		s.Logger.Debug("a page could not be sent", "error", err)
 	}
 }
@@ -150,7 +144,7 @@ func (s *site) refuse(v *visit, err error) {
 		v.w.Header().Set("HX-Reswap", "innerHTML")
 		v.w.Header().Set("HX-Reselect", ".fault")
 		v.w.WriteHeader(f.Code)
-		if err := s.pages["fault.html"].ExecuteTemplate(v.w, "fault", f); err != nil {
+		if err := s.pages().ExecuteTemplate(v.w, "fault", f); err != nil {
 			s.Logger.Debug("an error could not be sent", "error", err)
 		}
 	default:
