@@ -7,4 +7,4 @@ import (
 )
 
 // Where the system trusts nobody, as in the image, there are public authorities all the same.
-func TestPublicAuthorities(t *testing.T) { publicroots.Trusted(t) }
+func TestPublicAuthorities(t *testing.T) { publicroots.Trusted(t, nil) }

@@ -40,6 +40,9 @@ func newDrain() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			target, err := drainTarget(file, address, &secure)
+			if err == nil && target.TLS != nil {
+				err = trustPublic()
+			}
 			if err != nil {
 				return err
 			}

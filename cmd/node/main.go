@@ -107,6 +107,9 @@ func newNode() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			anew := serve.Anew{File: file, Level: &logtail.Level{}, Lines: logtail.New(), Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
 			cfg, err := anew.Load()
+			if err == nil {
+				err = trustFor(cfg)
+			}
 			if err != nil {
 				return err
 			}

@@ -13,15 +13,20 @@ import (
 // alone is the variable that marks the process that Trusted starts.
 const alone = "QUORATE_TEST_AUTHORITIES"
 
-// Trusted fails t unless the program that it is a test of trusts public authorities without those of the system. For
-// that it runs t again, in a process of its own: what a process trusts is read once. t has no parent, and calls
-// nothing else.
-func Trusted(t *testing.T) {
+// Trusted fails t unless the program that it is a test of trusts public authorities without those of the system, after
+// trust; nil: from its start. For that it runs t again, in a process of its own: what a process trusts is read once. t
+// has no parent, and calls nothing else.
+func Trusted(t *testing.T, trust func() error) {
 	t.Helper()
 	if os.Getenv(alone) != "" {
+		if trust != nil {
+			if err := trust(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		pool, err := x509.SystemCertPool()
 		if err != nil || pool.Equal(x509.NewCertPool()) {
-			t.Errorf("no authority is trusted: %v: import golang.org/x/crypto/x509roots/fallback", err)
+			t.Errorf("no authority is trusted: %v: use golang.org/x/crypto/x509roots/fallback", err)
 		}
 		return
 	}

@@ -2,12 +2,23 @@ package serve
 
 import (
 	"context"
+	"os"
+	"slices"
 
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/access/ldap"
 	"github.com/quorate/quorate/access/oauth2"
+	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/metrics"
 )
+
+// AsksOthers reports whether a node with these settings connects to others than nodes: a token issuer, a directory, or a
+// collector of traces, whose certificates may be of public authorities.
+func AsksOthers(cfg *config.Config) bool {
+	traced, _ := tracingWanted(os.Getenv) // the start logs a fault
+	outside := func(backend string) bool { return backend == oauth2.Name || backend == ldap.Name }
+	return traced || cfg.Authenticate() && slices.ContainsFunc(cfg.Auth.Backends, outside)
+}
 
 // openBackends makes the backends of auth.backends besides the users of the cluster.
 func (n *node) openBackends() error {
