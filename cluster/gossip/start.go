@@ -82,6 +82,7 @@ func (m *Members) listConfig() (*memberlist.Config, error) {
 	c.GossipInterval = min(gossipEvery, m.config.ProbeEvery)
 	c.SuspicionMult = min(c.SuspicionMult, max(2, int(suspicion/m.config.ProbeEvery)))
 	c.TCPTimeout = streamTimeout
+	c.EnableCompression = false // a table of 64 KiB for each packet, of which few get smaller; packets of nodes that compress are read
 	c.DeadNodeReclaimTime = time.Nanosecond
 	c.Logger = log.New(newLogWriter(m.log, m.config.Cluster), "", 0)
 	d := delegate{m: m, meta: encodeMeta(m.config.Node)}
