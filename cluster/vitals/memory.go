@@ -20,6 +20,9 @@ type Memory struct {
 // Kept is what the runtime has of the operating system and has not given back.
 func (m *Memory) Kept() uint64 { return m.Heap + m.Stacks + m.Runtime + m.Unused }
 
+// Kept returns what the runtime has of the operating system now and has not given back, in bytes.
+func Kept() uint64 { return memoryParts().Kept() }
+
 // memoryParts measures all but the caches, which the caller knows.
 func memoryParts() *Memory {
 	const classes = "/memory/classes/"

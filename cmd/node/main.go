@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -29,10 +28,6 @@ import (
 	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/internal/manual"
 )
-
-// gcPercent applies unless GOGC is set. A broker's heap is small compared with its traffic, and
-// half as many collections cost half the CPU.
-const gcPercent = 200
 
 func main() { os.Exit(run()) }
 
@@ -117,9 +112,6 @@ func newNode() *cobra.Command {
 			signal.Notify(hangup, syscall.SIGHUP)
 			defer signal.Stop(hangup)
 			anew.Asked = hangup
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
 			log := newLogger(cfg, anew.Level, anew.Lines, os.Stderr, terminal(os.Stderr))
 			for _, f := range config.SecretFlags(cmd.Flags()) {
 				log.Warn("every user of this host can see the secret in a flag in the list of processes", "setting", f.Setting, "use", f.Instead)

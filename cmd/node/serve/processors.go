@@ -96,14 +96,22 @@ func (p *processors) next(now int, used float64) int {
 	return now
 }
 
-// watchProcessors sets GOMAXPROCS to what the node's work needs, up to Go's own default, plus the
-// processors for password hashes. It does nothing if the environment sets GOMAXPROCS.
-func (n *node) watchProcessors() {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return
-	}
+// hashing is called before each password hash, with how many there are then.
+func (n *node) hashing(hashes int) {
+	n.hashed.Store(true)
+	n.processors.hashing(hashes)
+}
+
+// watchUse follows how much processor time the node uses. It sets GOMAXPROCS to what the node's work needs, up to Go's own
+// default, plus the processors for password hashes, unless the environment sets GOMAXPROCS; and it collects garbage when
+// the heap asks for it.
+func (n *node) watchUse() {
+	follow := os.Getenv("GOMAXPROCS") == ""
 	last, spent := time.Now(), vitals.ProcessorTime()
-	n.processors.watch()
+	if follow {
+		n.processors.watch()
+	}
+	h := heapWatch{hashed: true} // the start may have hashed the default user's password, and leaves garbage in any case
 	next := time.NewTimer(phase.Wait(last, processorsEvery))
 	defer next.Stop()
 	for {
@@ -113,7 +121,11 @@ func (n *node) watchProcessors() {
 			return
 		}
 		at, sum := time.Now(), vitals.ProcessorTime()
-		n.processors.check((sum-spent).Seconds()/at.Sub(last).Seconds(), n.broker.Logins.Hashing())
+		used := (sum - spent).Seconds() / at.Sub(last).Seconds()
+		if follow {
+			n.processors.check(used, n.broker.Logins.Hashing())
+		}
+		h.check(used, n.hashed.Swap(false)).take()
 		last, spent = at, sum
 		next.Reset(phase.Wait(at, processorsEvery))
 	}

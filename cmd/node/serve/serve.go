@@ -87,12 +87,14 @@ type node struct {
 	unwatch            chan struct{} // closed to end the watches
 	memory             atomic.Pointer[memoryPlan]
 	processors         processors
+	hashed             atomic.Bool // a password hash has begun since the heap was checked
 }
 
 // Run runs a node until ctx ends, then drains and stops it. Other nodes receive version. A node
 // whose member of the catalog must be rebuilt restarts within this process. A reload changes cfg.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger, anew Anew) error {
 	for again := uint64(0); ; again++ {
+		setHeap(workingPercent)
 		n := newNode(cfg, version, log)
 		n.anew = anew
 		err := n.live(ctx)
@@ -193,7 +195,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
-		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: identity.NewHostToken(), Hashing: n.processors.hashing,
+		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: identity.NewHostToken(), Hashing: n.hashing,
 		Tracer: n.tracer,
 	}
 	if err := b.Validate(); err != nil {
@@ -211,7 +213,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	n.broker = broker.New(n.part, b)
 	n.health.started(n.broker.Ready, n.warning)
 	n.watches.Go(n.watchMemory)
-	n.watches.Go(n.watchProcessors)
+	n.watches.Go(n.watchUse)
 	return n.serveClients(ctx)
 }
 
