@@ -8,16 +8,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-func TestResident(t *testing.T) {
-	mb, err := residentOf("Name:\tnode\nVmRSS:\t  9000 kB\nRssAnon:\t  2000 kB\nRssFile:\t 7000 kB\n")
-	if err != nil || mb != 2.048 {
-		t.Errorf("%g MB, %v, want 2.048", mb, err)
-	}
-	if _, err := residentOf("VmRSS:\t 9000 kB\n"); err == nil {
-		t.Error("a status without RssAnon passes")
-	}
-}
-
 func TestLiveHeap(t *testing.T) {
 	log := "gc 1 @0.6s 0%: 0.06+8.8+0.02 ms clock, 0.1+0.08/2/0+0.04 ms cpu, 24->24->21 MB, 24 MB goal, 0 MB stacks, 0 MB globals, 2 P\n" +
 		"gc 2 @2.1s 0%: 1.4+11+0.004 ms clock, 2.8+2.7/3.3/0+0.008 ms cpu, 63->65->100 MB, 63 MB goal, 0 MB stacks, 0 MB globals, 2 P\n"

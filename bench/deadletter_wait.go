@@ -168,15 +168,11 @@ func watchMemory(cluster *chaos.Cluster, over <-chan struct{}) (most memory, err
 
 // memoryOf reads a node's memory from /proc and from its log.
 func memoryOf(n *chaos.Node) (m memory, err error) {
-	pid, running := n.Running()
-	if !running {
-		return m, fmt.Errorf("node %s is not running: see %s", n.ID, n.LogFile())
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	status, err := statusOf(n)
 	if err != nil {
 		return m, err
 	}
-	if m.resident, err = residentOf(string(text)); err != nil {
+	if m.resident, err = megabytesIn(status, "RssAnon"); err != nil {
 		return m, err
 	}
 	log, err := os.ReadFile(n.LogFile())
@@ -185,17 +181,6 @@ func memoryOf(n *chaos.Node) (m memory, err error) {
 	}
 	m.live = liveOf(string(log))
 	return m, nil
-}
-
-// residentOf parses RssAnon, which is in kB, and returns MB.
-func residentOf(status string) (float64, error) {
-	_, rest, found := strings.Cut(status, "\nRssAnon:")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 2 || fields[1] != "kB" {
-		return 0, errors.New("/proc/PID/status has no RssAnon in kB")
-	}
-	kb, err := strconv.ParseFloat(fields[0], 64)
-	return kb * 1024 / 1e6, err
 }
 
 // liveOf returns the MB that were live after the last collection in a log: the third number of

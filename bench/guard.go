@@ -104,7 +104,8 @@ func guardRows(ctx context.Context, o options) ([]Row, error) {
 		}
 		rows = leastOf(rows, round)
 	}
-	return rows, nil
+	rest, err := restRows(ctx, o)
+	return append(rows, rest...), err
 }
 
 // memoryOrDisk is where the servers' data goes: in memory, where there is enough, so that no disk decides how many
@@ -155,7 +156,7 @@ func guard(rows, table []Row) error {
 	for _, r := range table {
 		was[r.Name] = r.Value
 	}
-	most := map[string]float64{}
+	most := map[string]float64{ownUnit: ownAtMost, filesUnit: filesAtMost}
 	for _, f := range guardFigures() {
 		most[f.unit] = f.atMost
 	}

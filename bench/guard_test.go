@@ -44,9 +44,20 @@ func TestGuardShows(t *testing.T) {
 	}
 }
 
+// What a node holds at rest has bounds of its own.
+func TestGuardMemory(t *testing.T) {
+	table := []Row{{Name: "own", Value: 10, Unit: ownUnit}, {Name: "files", Value: 30, Unit: filesUnit}}
+	for _, c := range []struct{ own, files float64 }{{12.4, 30}, {12.6, 30}, {10, 32.9}, {10, 33.1}} {
+		err := guard([]Row{{Name: "own", Value: c.own, Unit: ownUnit}, {Name: "files", Value: c.files, Unit: filesUnit}}, table)
+		if want := c.own > 12.5 || c.files > 33; (err != nil) != want {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // Each figure has a unit of its own, by which its room is found.
 func TestGuardFigures(t *testing.T) {
-	units := map[string]bool{}
+	units := map[string]bool{ownUnit: true, filesUnit: true}
 	for _, f := range guardFigures() {
 		if units[f.unit] || f.atMost != 0 && f.atMost <= 1 {
 			t.Errorf("%s: unit %q, at most %g", f.name, f.unit, f.atMost)

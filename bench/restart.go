@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,24 +41,14 @@ func restartRows(ctx context.Context, o options) (rows []engineRow, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cluster, err := chaos.NewCluster(chaos.ClusterConfig{Binary: o.binary, Dir: filepath.Clean(dir), Name: "bench", Settings: "log:\n  level: warn\n"})
+	cluster, err := startAtRest(ctx, o, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer cluster.Kill()
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := cluster.Start(starting); err != nil {
-		return nil, err
+	if rows, err = memoryRows(ctx, cluster, rest); err != nil {
+		return rows, err
 	}
-	if err := wait.For(ctx, rest); err != nil {
-		return nil, err
-	}
-	megabytes, err := greatestRSS(cluster)
-	if err != nil {
-		return nil, err
-	}
-	rows = append(rows, atMost(60).row("a node at rest, without queues: resident memory, greatest of three", "MB", megabytes))
 	c, err := client.Dial(ctx, client.Config{Addresses: cluster.Addresses()})
 	if err != nil {
 		return rows, err
@@ -113,36 +100,6 @@ func waysToRestart() []wayToRestart {
 			return c.Start(ctx)
 		}},
 	}
-}
-
-// greatestRSS returns the greatest resident memory of the nodes in megabytes.
-func greatestRSS(cluster *chaos.Cluster) (greatest float64, err error) {
-	for _, n := range cluster.Nodes {
-		pid, running := n.Running()
-		if !running {
-			return 0, fmt.Errorf("node %s is not running: see %s", n.ID, n.LogFile())
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			return 0, err
-		}
-		kib, err := rssOf(string(text))
-		if err != nil {
-			return 0, err
-		}
-		greatest = max(greatest, float64(kib)*1024/1e6)
-	}
-	return greatest, nil
-}
-
-// rssOf reads the resident memory, in KiB, from the status of a process.
-func rssOf(status string) (int64, error) {
-	_, rest, found := strings.Cut(status, "\nVmRSS:")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 2 || fields[1] != "kB" {
-		return 0, errors.New("the status of a process has no line VmRSS in kB")
-	}
-	return strconv.ParseInt(fields[0], 10, 64)
 }
 
 // gaps counts confirms and keeps the longest time between two of them. Its methods may be called concurrently.

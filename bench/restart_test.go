@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-func TestRSS(t *testing.T) {
-	if kib, err := rssOf("Name:\tnode\nVmHWM:\t 9001 kB\nVmRSS:\t  9000 kB\nRssAnon:\t  2000 kB\n"); err != nil || kib != 9000 {
-		t.Errorf("%d kB, %v, want 9000", kib, err)
-	}
-	for _, wrong := range []string{"", "VmRSS", "Name:\tnode\nVmRSS:\n", "Name:\tnode\nVmRSS:\t9 MB\n"} {
-		if kib, err := rssOf(wrong); err == nil {
-			t.Errorf("%q is %d kB", wrong, kib)
-		}
-	}
-}
-
 // The longest time between two confirms counts, from the last call on, and a time without a confirm at its end does once
 // there is one again.
 func TestGaps(t *testing.T) {
