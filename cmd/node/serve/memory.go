@@ -34,7 +34,7 @@ const (
 	leastIncoming = 8 << 20
 	// growSteps is the number of steps in which caches grow back.
 	growSteps = 16
-	// leastMemory is the least memory with which a node can work: it takes some 60 MiB at rest, and
+	// leastMemory is the least memory with which a node can work: it takes some 40 MiB at rest, and
 	// room for traffic.
 	leastMemory = 192 << 20
 )
