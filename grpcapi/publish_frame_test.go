@@ -201,7 +201,7 @@ func FuzzPublishFrame(f *testing.F) {
 	for _, r := range publishRequests() {
 		f.Add(encode(f, r))
 	}
-	for _, form := range wireForms() {
+	for _, form := range slices.Concat(wireTypes(), wireRepeats(), wireRaw()) { // each seed costs time
 		f.Add(form.data)
 	}
 	frame := publishFrame{}

@@ -135,8 +135,10 @@ func wireRepeats() []wireForm {
 	}
 	twice := func(field []byte) []byte { return slices.Concat(field, field) }
 	return []wireForm{
-		{"sequences and producers",
-			slices.Concat(varint(1, 1), text(3, "first"), varint(4, 1), varint(1, 2), text(3, "second"), varint(4, 0)), true},
+		{
+			"sequences and producers",
+			slices.Concat(varint(1, 1), text(3, "first"), varint(4, 1), varint(1, 2), text(3, "second"), varint(4, 0)), true,
+		},
 		{"a producer that is taken back", slices.Concat(text(3, "first"), text(3, "")), true},
 		{"texts", nested(2, text(1, "a"), text(2, "a"), text(3, "a"), text(5, "a"), text(1, "b"), text(2, "b"), text(3, "b"),
 			text(5, "b"), text(2, ""), text(5, "")), true},
@@ -148,17 +150,23 @@ func wireRepeats() []wireForm {
 		{"broken pieces within more", nested(5, []byte{2<<3 | 2, 1, 6 << 3, 2<<3 | 2, 1, 1}), false},
 		{"empty more", slices.Concat(nested(5), nested(5)), true},
 		{"as many as there may be", bytes.Repeat(nested(5, varint(1, 1), nested(2)), maxBatch), true},
-		{"more between pieces",
-			slices.Concat(nested(2, text(3, "a")), nested(5, nested(2, text(3, "b"))), nested(2, varint(6, 1)), nested(5, nested(2, text(3, "c")))), true},
+		{
+			"more between pieces",
+			slices.Concat(nested(2, text(3, "a")), nested(5, nested(2, text(3, "b"))), nested(2, varint(6, 1)), nested(5, nested(2, text(3, "c")))), true,
+		},
 		{"empty properties", nested(2, nested(4)), true},
 		{"headers in two properties", nested(2, twice(header(varint(3, 1)))), true},
 		{"headers in two pieces", twice(nested(2, header(varint(3, 1)))), true},
 		{"properties that are broken in one piece", slices.Concat(nested(2, nested(4, []byte{1<<3 | 2})), nested(2, nested(4, text(1, "x")))), false},
-		{"a value of several kinds",
-			nested(2, header(varint(1, 1), text(14, "x"), nested(17, nested(1, text(1, "in"), nested(2, varint(2, 1)))), varint(3, 7))), true},
+		{
+			"a value of several kinds",
+			nested(2, header(varint(1, 1), text(14, "x"), nested(17, nested(1, text(1, "in"), nested(2, varint(2, 1)))), varint(3, 7))), true,
+		},
 		{"a value that is a table twice", nested(2, header(twice(nested(17, nested(1, text(1, "in"), nested(2, varint(2, 1))))))), true},
-		{"a table that became another kind and a table again",
-			nested(2, header(nested(17, nested(1, text(1, "in"), nested(2, varint(2, 1)))), varint(1, 1), nested(17))), true},
+		{
+			"a table that became another kind and a table again",
+			nested(2, header(nested(17, nested(1, text(1, "in"), nested(2, varint(2, 1)))), varint(1, 1), nested(17))), true,
+		},
 		{"a value without kind", nested(2, header()), true},
 		{"a field without value", nested(2, nested(4, nested(3, nested(1, text(1, "h"))))), true},
 		{"values that do not equal themselves", nested(2, header(protowire.AppendFixed32(tag(11, protowire.Fixed32Type), 0x7fa00001)),

@@ -95,8 +95,10 @@ func TestShow(t *testing.T) {
 			"    p/testdata/fuzz/FuzzIt/77:\n    go test fuzz v1\n    []byte(\"\\x80\")\n"},
 		{"a seed", inSeed, "", "failed: ./p FuzzIt\n    failure while testing seed corpus entry: FuzzIt/seed#3\n        --- FAIL: FuzzIt (0.00s)\n            it_test.go:9: got 1\n"},
 		{"not built", noBuild, "", "failed: ./p FuzzIt\n    # example.com/p\n    ./it_test.go:3:1: syntax error\n    FAIL\texample.com/p [build failed]\n"},
-		{"ended by a signal", strings.Repeat("fuzz: elapsed\n", 20) + "signal: killed\n", "",
-			"failed: ./p FuzzIt\n" + strings.Repeat("    fuzz: elapsed\n", maxLines-1) + "    signal: killed\n"},
+		{
+			"ended by a signal", strings.Repeat("fuzz: elapsed\n", 20) + "signal: killed\n", "",
+			"failed: ./p FuzzIt\n" + strings.Repeat("    fuzz: elapsed\n", maxLines-1) + "    signal: killed\n",
+		},
 		{"a large input", "", long, "failed: ./p FuzzIt\n    p/testdata/fuzz/FuzzIt/77:\n    go test fuzz v1\n    string(" +
 			strings.Repeat("x", maxLineBytes-len("string(")) + " (8 bytes more)\n"},
 		{"an input of many arguments", "", many, "failed: ./p FuzzIt\n    p/testdata/fuzz/FuzzIt/77:\n" +
