@@ -255,8 +255,8 @@ chaos-soak: build ## the same, seed after seed until interrupted; what failing r
 	$(BIN)/quoratectl chaos run --soak --out dist/soak --seed $(SEED) --time 10m $(ARGS)
 
 .PHONY: sim
-sim: ## SEEDS seeds from SEED on of the simulation in one thread, and of the schedules of faults of real nodes
-	$(GO) test -v -count=1 -timeout 0 -tags $(TAGS) ./internal/sim ./internal/storesim ./internal/nodesim -args -seed $(SEED) -seeds $(SEEDS)
+sim: ## SEEDS seeds from SEED on of the simulation in one thread, of groups whose power is cut, and of the schedules of faults of real nodes
+	$(GO) test -v -count=1 -timeout 0 -tags $(TAGS) ./internal/sim ./internal/storesim ./internal/groupsim ./internal/nodesim -args -seed $(SEED) -seeds $(SEEDS)
 
 .PHONY: mutants
 mutants: ## plants faults, one at a time, and looks for each by tests, simulation and real processes; ARGS="-only NAME -ways unit,sim -write"
