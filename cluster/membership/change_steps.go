@@ -28,19 +28,16 @@ func (m *Changer) change(ctx context.Context, q *replica.Member, s *changeState)
 	if err != nil {
 		return err
 	}
-	if !at.Committed() { // a step that is not committed is not taken: the node that seems to be out may still have the only second copy
+	switch g.Next(at.Committed(), at.Voters) {
+	case catalog.AwaitCommit:
 		return m.waits(s, "the group's configuration with the members %q is not committed yet: a majority of them must have it", at.Voters)
-	}
-	votes := func(n id.NodeID) bool { return slices.Contains(at.Voters, n) }
-	rebuild := g.Join != "" && g.Join == g.Leave
-	switch {
-	case g.Cancelled && (g.Join == "" || rebuild) && votes(g.Leave),
-		g.Cancelled && g.Join != "" && !rebuild && !votes(g.Join):
+	case catalog.TakeBack:
 		return m.takeBack(ctx, q, s, g, at)
-	case g.Leave != "" && (rebuild || g.Join == ""):
+	case catalog.TakeOut:
 		return m.leave(ctx, q, s, g.Leave, at)
+	default: // catalog.LetIn
+		return m.join(ctx, q, s, g, at)
 	}
-	return m.join(ctx, q, s, g, at)
 }
 
 // takeBack undoes what has not taken effect.

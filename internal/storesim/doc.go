@@ -2,11 +2,13 @@
 // catalog group and a queue's group, with terms, votes, logs and configurations, on nodes
 // that crash, lose their data directory or their catalog's log, and whose links break.
 //
-// The rules by which a store is known, refused, replaced and taken back are the product's
-// own, of package catalog. Around them the package models Raft as the paper has it, and what
-// a node does about its members (docs/adr/0006, docs/adr/0017). A run stops at the first
-// committed entry that an elected leader does not have, and fails if the cluster is not
-// whole again after all has healed.
+// The rules by which a store is known, refused, replaced and taken back, by which a node takes
+// part when it starts, and by which the members of a queue change are the product's own, of
+// packages catalog and cluster/metadata. Around them the package models Raft as the paper has
+// it, and what a node does about its members (docs/adr/0006, docs/adr/0017). A run stops at the
+// first committed entry that an elected leader does not have, and at the first node that deletes
+// a member while the group still counts on it, and fails if the cluster is not whole again after
+// all has healed.
 //
 // Nothing here reads a clock or starts a goroutine; Run may be called concurrently.
 package storesim
@@ -65,6 +67,7 @@ func (r *Result) add(o Result) {
 // Violation is what must not be.
 type Violation struct {
 	Config Config
+	Rule   string // a rule's id, or words
 	Text   string
 	Stuck  bool     // nothing was lost, but the cluster is not whole again
 	Events []string // the last ones
@@ -72,8 +75,8 @@ type Violation struct {
 
 // Error reports how to see it again.
 func (v *Violation) Error() string {
-	return fmt.Sprintf("seed %d: %s\nreplay: go test -count=1 -run 'TestSeeds$' ./internal/storesim -args -seed %d -seeds 1\nlast events:\n  %s",
-		v.Config.Seed, v.Text, v.Config.Seed, strings.Join(v.Events, "\n  "))
+	return fmt.Sprintf("seed %d: %s: %s\nreplay: go test -count=1 -run 'TestSeeds$' ./internal/storesim -args -seed %d -seeds 1\nlast events:\n  %s",
+		v.Config.Seed, v.Rule, v.Text, v.Config.Seed, strings.Join(v.Events, "\n  "))
 }
 
 // Run runs one seed. The error is a *Violation.

@@ -143,13 +143,20 @@ func (w *world) spares(n *node, all bool) bool {
 	return true
 }
 
-// configs returns every configuration that may still be in force.
-func (w *world) configs(g group) (all []*config) {
+// newest returns the newest committed configuration, nil if there is none.
+func (w *world) newest(g group) *config {
 	for i := len(w.ledger[g]); i > 0; i-- {
 		if c := w.ledger[g][i-1].config; c != nil {
-			all = append(all, c)
-			break
+			return c
 		}
+	}
+	return nil
+}
+
+// configs returns every configuration that may still be in force.
+func (w *world) configs(g group) (all []*config) {
+	if c := w.newest(g); c != nil {
+		all = append(all, c)
 	}
 	for _, n := range w.nodes {
 		if m := n.disk.members[g]; m != nil {

@@ -38,8 +38,7 @@ func (n *node) lookAfterMembers() {
 	switch {
 	case !r.Holds(n.name):
 		if m != nil && n.current() {
-			n.disk.members[queueGroup] = nil
-			delete(n.roles, queueGroup)
+			n.drop()
 		}
 	case g != nil:
 		if n.current() && (m == nil || m.joined != g.ID) && !g.Cancelled {
@@ -54,6 +53,15 @@ func (n *node) lookAfterMembers() {
 	case m != nil && len(m.log) == 0 && m.joined == 0 && r.Changed == 0 && n.w.rng.IntN(4) == 0:
 		n.bootstrap(r)
 	}
+}
+
+// drop deletes what this node has of the queue's group, which has to go on without it.
+func (n *node) drop() {
+	if c := n.w.newest(queueGroup); c != nil && slices.Contains(c.voters, n.name) {
+		n.w.broke("PUB-7", "%s deletes its member of the queue, which counts by the committed configuration with the voters %v", n.name, c.voters)
+	}
+	n.disk.members[queueGroup] = nil
+	delete(n.roles, queueGroup)
 }
 
 // join begins a member of a change, with nothing, once it has its base.
@@ -139,40 +147,53 @@ func (n *node) moveQueue() {
 func (n *node) changeMembers() {
 	role, m := n.leads(queueGroup)
 	r := n.record()
-	if role == nil || r == nil || r.Change == nil || !n.committedInTerm(queueGroup) {
+	if role == nil || r == nil || r.Change == nil {
 		return
 	}
 	g := r.Change
 	c, _ := m.config()
-	rebuild := g.Join != "" && g.Join == g.Leave
-	switch {
-	case g.Cancelled && (g.Join == "" || rebuild) && slices.Contains(c.voters, g.Leave):
-		n.settle(role, g, catalog.StepCancelled)
-	case g.Cancelled && g.Join != "" && !rebuild && !slices.Contains(c.voters, g.Join):
+	switch g.Next(n.committedInTerm(queueGroup), c.voters) {
+	case catalog.AwaitCommit:
+	case catalog.TakeBack:
 		switch {
-		case !c.has(g.Join):
+		case !slices.Contains(c.learners, g.Join):
 			n.settle(role, g, catalog.StepCancelled)
 		case n.granted(role, g):
-			n.reconfigure(queueGroup, c.without(g.Join))
+			n.changeTo(c.without(g.Join))
 		}
-	case g.Leave != "" && (rebuild || g.Join == ""):
+	case catalog.TakeOut:
 		switch {
 		case !c.has(g.Leave):
 			n.settle(role, g, catalog.StepLeft)
 		case g.Leave == n.name: // another member has to lead
 			delete(n.roles, queueGroup)
 		case n.granted(role, g):
-			n.reconfigure(queueGroup, c.without(g.Leave))
+			n.changeTo(c.without(g.Leave))
 		}
+	case catalog.LetIn:
+		n.letIn(role, g, c)
+	}
+}
+
+// letIn makes a node a member, first without a vote.
+func (n *node) letIn(role *role, g *catalog.MemberChange, c *config) {
+	switch {
 	case slices.Contains(c.voters, g.Join):
 		n.settle(role, g, catalog.StepJoined)
 	case !slices.Contains(c.learners, g.Join):
 		if n.granted(role, g) {
-			n.reconfigure(queueGroup, c.with(c.voters, append(slices.Clone(c.learners), g.Join)))
+			n.changeTo(c.with(c.voters, append(slices.Clone(c.learners), g.Join)))
 		}
 	case n.caughtUp(role, g) && n.granted(role, g):
 		d := c.without(g.Join)
-		n.reconfigure(queueGroup, d.with(append(d.voters, g.Join), d.learners))
+		n.changeTo(d.with(append(d.voters, g.Join), d.learners))
+	}
+}
+
+// changeTo changes who is in the queue's group, if the change before is committed: Raft takes one at a time.
+func (n *node) changeTo(c *config) {
+	if n.committedInTerm(queueGroup) {
+		n.reconfigure(queueGroup, c)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/id"
 )
 
@@ -37,7 +38,7 @@ func (n *node) openCatalog() {
 	d := n.disk
 	m := d.members[catalogGroup]
 	switch fault := n.w.cfg.Fault; {
-	case m != nil && len(m.log) > 0, d.founding && !d.admitted:
+	case metadata.TakesPart(m != nil && len(m.log) > 0, true, d.admitted, d.founding): // a log is lost as a whole here
 		n.open = true
 	case fault == FaultNoStores, fault == FaultPeersAlone && !d.admitted, fault == FaultRefill && d.admitted:
 		n.open = true

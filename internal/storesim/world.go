@@ -158,22 +158,22 @@ func (w *world) event(format string, args ...any) {
 	w.events = append(w.events, strconv.Itoa(w.result.Steps)+": "+fmt.Sprintf(format, args...))
 }
 
-// broke keeps the first violation: later ones may follow from it.
-func (w *world) broke(format string, args ...any) {
+// broke keeps the first violation, of a rule: later ones may follow from it.
+func (w *world) broke(rule, format string, args ...any) {
 	if w.broken == nil {
-		w.broken = &Violation{Config: w.cfg, Text: fmt.Sprintf(format, args...), Events: slices.Clone(w.events)}
+		w.broken = &Violation{Config: w.cfg, Rule: rule, Text: fmt.Sprintf(format, args...), Events: slices.Clone(w.events)}
 	}
 }
 
 // elected judges a new leader: it is the only one of its term, and has all that was committed.
 func (w *world) elected(n *node, g group, m *member, term uint64) {
 	if other, is := w.leaders[g][term]; is && other != n.name {
-		w.broke("%s and %s both lead %s in term %d", other, n.name, g, term)
+		w.broke("one leader", "%s and %s both lead %s in term %d", other, n.name, g, term)
 	}
 	w.leaders[g][term] = n.name
 	for i := range w.ledger[g] {
 		if i >= len(m.log) || !same(&m.log[i], &w.ledger[g][i]) {
-			w.broke("%s leads %s in term %d without entry %d, which was committed in term %d", n.name, g, term, i+1, w.ledger[g][i].term)
+			w.broke("PUB-7", "%s leads %s in term %d without entry %d, which was committed in term %d", n.name, g, term, i+1, w.ledger[g][i].term)
 			return
 		}
 	}
@@ -185,7 +185,7 @@ func (w *world) committed(g group, m *member, upTo uint64) {
 		switch {
 		case i < uint64(len(w.ledger[g])):
 			if !same(&m.log[i], &w.ledger[g][i]) {
-				w.broke("entry %d of %s is committed twice, in terms %d and %d", i+1, g, w.ledger[g][i].term, m.log[i].term)
+				w.broke("PUB-7", "entry %d of %s is committed twice, in terms %d and %d", i+1, g, w.ledger[g][i].term, m.log[i].term)
 			}
 		default:
 			w.ledger[g] = append(w.ledger[g], m.log[i])
@@ -223,7 +223,7 @@ func (w *world) found() {
 	}
 	lead := w.leader(catalogGroup)
 	if lead == nil {
-		w.broke("the catalog has no leader at the start")
+		w.broke("founded", "the catalog has no leader at the start")
 		return
 	}
 	lead.propose(lead, &catalog.RaiseVersion{Version: catalog.VersionStores}, func(catalog.Reply) {})
@@ -239,7 +239,7 @@ func (w *world) found() {
 	}
 	w.quiet = false
 	if w.queue == 0 {
-		w.broke("the queue was not declared")
+		w.broke("founded", "the queue was not declared")
 	}
 }
 
@@ -310,7 +310,7 @@ func (w *world) heal() {
 		}
 		w.runAll(w.nodes[:])
 	}
-	w.broke("the cluster is not whole again: %s", w.lacks())
+	w.broke("whole", "the cluster is not whole again: %s", w.lacks())
 	w.broken.Stuck = true
 }
 
