@@ -62,6 +62,15 @@ func (x *consumer) wake() {
 	}
 }
 
+// drainedLocked is called when the writer has found nothing to deliver. A basic.cancel that waits continues, unless the
+// consumer was woken since the writer looked: then its last delivery may have come in between, and the writer looks
+// again. The connection's mu is held.
+func (x *consumer) drainedLocked() {
+	if !x.woken {
+		x.doneLocked()
+	}
+}
+
 // loseLocked ends the consumer without its client's request. It reports whether the client has sent basic.cancel
 // meanwhile: then cancel-ok is the only notice. The connection's mu is held.
 func (x *consumer) loseLocked() (cancels bool) {

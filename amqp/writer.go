@@ -239,7 +239,7 @@ func (w *writer) deliveries(x *consumer) {
 		}
 	}
 	if len(batch) == 0 && err == nil && !owed {
-		x.doneLocked()
+		x.drainedLocked()
 	}
 	again := len(batch) > 0 && !x.woken
 	if again { // until nothing is left: that also completes a cancel

@@ -11,11 +11,17 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// handleInbox processes what has happened, and updates the state.
+// handleInbox processes what has happened, and updates the state. Answers and deliveries keep their order: a client
+// that cancels gets its last delivery before the answer, and with auto-ack the answer to a resume leaves out for good
+// what has not come before it.
 func (q *Queue) handleInbox(in inbox, out *outbox) {
 	q.ops.add(in.ops)
+	at := 0
 	for i := range in.answers {
-		q.handleResponse(&in.answers[i], out)
+		a := &in.answers[i]
+		q.handleDeliveries(in.deliveries[at:a.behind], out)
+		at = a.behind
+		q.handleResponse(a, out)
 	}
 	for _, o := range in.recalled {
 		q.ops.recall(o, q.uid, out)
@@ -28,7 +34,7 @@ func (q *Queue) handleInbox(in inbox, out *outbox) {
 	if in.leader != nil && *in.leader != q.target {
 		q.retryLocked(*in.leader, *in.leader != "")
 	}
-	q.handleDeliveries(in.deliveries, out)
+	q.handleDeliveries(in.deliveries[at:], out)
 	for _, n := range in.notices {
 		q.handleNotice(n, out)
 	}

@@ -28,7 +28,10 @@ func (q *Queue) answered(a response) {
 	if a.accepted() && q.answerNow(&a) {
 		return
 	}
-	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
+	q.event(func(in *inbox) {
+		a.behind = len(in.deliveries)
+		in.answers = append(in.answers, a)
+	})
 }
 
 // delivered accepts deliveries, which then belong to the queue. It waits while the inbox has too

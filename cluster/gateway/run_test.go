@@ -29,6 +29,8 @@ type leader struct {
 	assigned  []traffic.Delivery // by commands that were applied
 	resumed   chan quorumq.MsgID // after which a consumer asked for its deliveries
 	away      atomic.Bool        // there is no leader
+	// held, if set, gets what a consumer asks for, in place of resumed.
+	held func(after quorumq.MsgID, done func(traffic.Holding, error))
 }
 
 type submitted struct {
@@ -40,7 +42,11 @@ func (l *leader) Submit(_ id.QueueUID, c raftfsm.Command, done func(quorumq.Repl
 	l.submitted <- submitted{c, done}
 }
 
-func (l *leader) Held(_ id.QueueUID, _ quorumq.ConsumerKey, after quorumq.MsgID, _ int64, _ func(traffic.Holding, error)) {
+func (l *leader) Held(_ id.QueueUID, _ quorumq.ConsumerKey, after quorumq.MsgID, _ int64, done func(traffic.Holding, error)) {
+	if l.held != nil {
+		l.held(after, done)
+		return
+	}
 	l.resumed <- after
 }
 
@@ -109,13 +115,18 @@ func (l *leader) publish(q *Queue, done func(error)) {
 
 // consume makes a consumer, and registers it with the leader.
 func (l *leader) consume(q *Queue, deliver func(quorumq.MsgID)) *Consumer {
+	return l.consumeWith(q, ConsumerConfig{Prefetch: 10, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) {
+		for i := range ds {
+			deliver(ds[i].MsgID)
+		}
+	}})
+}
+
+// consumeWith is consume with all settings.
+func (l *leader) consumeWith(q *Queue, cfg ConsumerConfig) *Consumer {
 	opened := make(chan *Consumer, 1)
 	go func() {
-		c, err := q.Consume(l.t.Context(), ConsumerConfig{Prefetch: 10, Ended: func(error) {}, Deliver: func(ds []traffic.Delivery) {
-			for i := range ds {
-				deliver(ds[i].MsgID)
-			}
-		}})
+		c, err := q.Consume(l.t.Context(), cfg)
 		if err != nil {
 			l.t.Error(err)
 		}
@@ -193,6 +204,65 @@ func TestDeliverWithoutHandOver(t *testing.T) {
 		}
 		if len(got) != 1 {
 			t.Errorf("delivered %v past one that is lost", got)
+		}
+	})
+}
+
+// CO-3: what comes while the queue is at work is processed in the order in which it came. A client that cancels has its
+// last delivery before the answer.
+func TestAnswerBehindDeliveries(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		var got []quorumq.MsgID
+		c := l.consume(q, func(m quorumq.MsgID) { got = append(got, m) })
+		l.publish(q, func(error) { // the queue is at work while it confirms
+			q.g.Deliver(q.uid, l.assigned)
+			l.apply(<-l.submitted)
+		})
+		published := <-l.submitted
+		before := -1
+		q.post(&op{
+			header: quorumq.AppendCommand(nil, &quorumq.Cancel{Consumer: c.key}), after: c,
+			done: func(a opAnswer) {
+				if before = len(got); a.err != nil || a.reply.Code != quorumq.CodeOK {
+					t.Errorf("cancelled with code %d, %v", a.reply.Code, a.err)
+				}
+			},
+		})
+		l.apply(published)
+		synctest.Wait()
+		if before != 1 {
+			t.Errorf("%d deliveries came before the answer, want 1", before)
+		}
+	})
+}
+
+// With auto-ack the answer to a resume has no messages, so deliveries that came before it must not be taken for repeats
+// of what it leaves out.
+func TestResumeBehindDeliveries(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		var got []quorumq.MsgID
+		c := l.consumeWith(q, ConsumerConfig{AutoAck: true, Deliver: func(ds []traffic.Delivery) {
+			for i := range ds {
+				got = append(got, ds[i].MsgID)
+			}
+		}})
+		resumed := make(chan func(traffic.Holding, error), 1)
+		l.held = func(_ quorumq.MsgID, done func(traffic.Holding, error)) { resumed <- done }
+		l.publish(q, func(error) { // the queue is at work while it confirms
+			q.g.Deliver(q.uid, l.assigned)
+			last, _ := l.queue.LastMsgID(c.key)
+			(<-resumed)(traffic.Holding{Last: last}, nil)
+		})
+		q.g.Notice(q.uid, quorumq.Notice{Consumer: c.key, Kind: quorumq.NoticeLeader})
+		synctest.Wait()
+		l.apply(<-l.submitted)
+		synctest.Wait()
+		if len(got) != 1 || got[0] != 1 {
+			t.Errorf("delivered %v, want the only message", got)
 		}
 	})
 }

@@ -215,6 +215,8 @@ type response struct {
 	held    []traffic.Delivery // of a resume
 	cut     bool               // of a resume: there is more
 	err     error
+	// behind is how many deliveries were in the inbox when the answer came: it takes effect after them.
+	behind int
 }
 
 // accepted reports whether the queue has carried out the whole command, so that only the answer

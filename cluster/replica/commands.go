@@ -18,10 +18,23 @@ func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 		done(quorumq.Reply{Code: quorumq.CodeSourceGone}, nil)
 	case before.purges:
 		q.purge(c, done)
+	case before.cancels:
+		q.group.Submit(c, q.afterDeliveries(done))
 	case before.annotates:
 		q.annotate(before, c, done)
 	default:
 		q.group.Submit(c, done)
+	}
+}
+
+// afterDeliveries returns done for a command whose answer follows all deliveries that were assigned before: a worker
+// passes it on, in turn with the deliveries. Other answers come from the apply path and overtake them. A client that
+// cancels a consumer takes nothing more once it has the answer, so with auto-ack a delivery behind it would be lost.
+func (q *Member) afterDeliveries(done func(quorumq.Reply, error)) func(quorumq.Reply, error) {
+	return func(r quorumq.Reply, err error) {
+		if err != nil || !q.box.post(func() { done(r, nil) }) {
+			done(r, err)
+		}
 	}
 }
 

@@ -86,9 +86,11 @@ func (d *decoders) readable(c raftfsm.Command) bool {
 	return ok
 }
 
-// prelude is what a leader has to do before it proposes a command.
+// prelude is what a leader has to do before it proposes a command, or before it passes on the answer.
 type prelude struct {
 	purges bool // it must wait for dead letters that are in flight
+	// cancels: its answer must come behind the consumer's last delivery.
+	cancels bool
 	// annotates: the command's annotations must be merged with those that this message of the
 	// consumer already has.
 	annotates bool
@@ -109,6 +111,8 @@ func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	switch cmd := cmd.(type) {
 	case *quorumq.Purge:
 		before.purges = true
+	case *quorumq.Cancel:
+		before.cancels = true
 	case *quorumq.Transfer:
 		before.source = cmd.Source
 	case *quorumq.Requeue:
