@@ -43,15 +43,35 @@ type look struct {
 	within time.Duration // of certificates' ends
 }
 
+// checkFlags holds the flags of a check.
+type checkFlags struct {
+	within time.Duration // of certificates' ends
+	wait   time.Duration // for problems to go; 0: look once
+}
+
+// addWait adds the flag of checks whose problems may go by themselves.
+func (f *checkFlags) addWait(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again until there is no problem, but no longer than this time; what it waits for is on standard error")
+}
+
+// addWithin adds the flag of checks of certificates.
+func (f *checkFlags) addWithin(cmd *cobra.Command) {
+	f.within = defaultWithin
+	cmd.Flags().DurationVar(&f.within, "within", f.within, "a certificate that ends sooner is a problem")
+}
+
 // newCheckOf makes a command of one check. args is "" or "[NODE]".
 func newCheckOf(s *session, name, args, short string, find func(context.Context, *look) ([]checks.Problem, error)) *cobra.Command {
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: exactArgs(), Example: "  quoratectl check " + name,
-		RunE: func(cmd *cobra.Command, args []string) error { return s.check(cmd, args, 0, find) },
+		RunE: func(cmd *cobra.Command, args []string) error { return s.check(cmd, args, f, find) },
 	}
 	if args != "" {
 		cmd.Use, cmd.Args, cmd.Example = name+" "+args, optionalArg("NODE"), cmd.Example+" node-1"
 	}
+	cmd.Example += " --wait 10m"
+	f.addWait(cmd)
 	return cmd
 }
 
@@ -60,7 +80,7 @@ const defaultWithin = 30 * 24 * time.Hour
 
 // newCheckCertificates makes `check certificates`.
 func newCheckCertificates(s *session) *cobra.Command {
-	within := defaultWithin
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use: "certificates", Short: "Which certificates for clients end soon?", Args: exactArgs(),
 		Example: "  quoratectl check certificates --within 336h --tls-ca ca.crt",
@@ -68,22 +88,22 @@ func newCheckCertificates(s *session) *cobra.Command {
 			if !s.usesTLS() {
 				return usageError{errors.New("certificates are looked at over TLS: give --tls, or --tls-ca")}
 			}
-			return s.check(cmd, args, within, func(ctx context.Context, l *look) ([]checks.Problem, error) { return l.certificates(ctx), nil })
+			return s.check(cmd, args, f, func(ctx context.Context, l *look) ([]checks.Problem, error) { return l.certificates(ctx), nil })
 		},
 	}
-	addWithin(cmd, &within)
+	f.addWithin(cmd)
 	return cmd
 }
 
 // newCheckAll makes `check all`. Queues that one node more would stop are a problem only where a node is missing: with
 // all nodes up, a queue with one member is one by its declaration. Members that are not built anew yet always are one.
 func newCheckAll(s *session) *cobra.Command {
-	within := defaultWithin
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use: "all", Short: "All of these; certificates only over TLS, and queues only if a node is not there", Args: exactArgs(),
 		Example: "  quoratectl check all -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.check(cmd, args, within, func(ctx context.Context, l *look) ([]checks.Problem, error) {
+			return s.check(cmd, args, f, func(ctx context.Context, l *look) ([]checks.Problem, error) {
 				away := l.Ready()
 				all := slices.Concat(away, l.Alarms(), l.Versions())
 				if s.usesTLS() {
@@ -97,31 +117,17 @@ func newCheckAll(s *session) *cobra.Command {
 			})
 		},
 	}
-	addWithin(cmd, &within)
+	f.addWithin(cmd)
+	f.addWait(cmd)
 	return cmd
 }
 
-func addWithin(cmd *cobra.Command, within *time.Duration) {
-	cmd.Flags().DurationVar(within, "within", *within, "a certificate that ends sooner is a problem")
-}
-
 // check runs a check and prints what it finds, of which there may be nothing.
-func (s *session) check(cmd *cobra.Command, args []string, within time.Duration, find func(context.Context, *look) ([]checks.Problem, error)) error {
-	var found []checks.Problem
-	err := s.with(cmd, func(ctx context.Context, c *client.Client) (err error) {
-		l := &look{Look: checks.Look{Client: c}, within: within}
-		if l.Status, err = c.ClusterDetails(ctx); err != nil {
-			return err
-		}
-		if len(args) == 1 {
-			l.Node = args[0]
-			if !slices.ContainsFunc(l.Status.Nodes, func(n client.ClusterNode) bool { return n.ID == l.Node }) {
-				return fmt.Errorf("node %q is not in the cluster: see quoratectl nodes ls", l.Node)
-			}
-		}
-		found, err = find(ctx, l)
-		return err
-	})
+func (s *session) check(cmd *cobra.Command, args []string, f checkFlags, find func(context.Context, *look) ([]checks.Problem, error)) error {
+	if f.wait < 0 {
+		return usageError{fmt.Errorf("--wait is %v: must not be negative", f.wait)}
+	}
+	found, err := awaitNone(cmd.Context(), f.wait, cmd.ErrOrStderr(), func() ([]checks.Problem, error) { return s.look(cmd, args, f.within, find) })
 	if err != nil {
 		return err
 	}
@@ -136,6 +142,25 @@ func (s *session) check(cmd *cobra.Command, args []string, within time.Duration,
 		err = fmt.Errorf("%d problems were found", len(found))
 	}
 	return err
+}
+
+// look looks once for the problems of a check.
+func (s *session) look(cmd *cobra.Command, args []string, within time.Duration, find func(context.Context, *look) ([]checks.Problem, error)) (found []checks.Problem, err error) {
+	err = s.with(cmd, func(ctx context.Context, c *client.Client) (err error) {
+		l := &look{Look: checks.Look{Client: c}, within: within}
+		if l.Status, err = c.ClusterDetails(ctx); err != nil {
+			return err
+		}
+		if len(args) == 1 {
+			l.Node = args[0]
+			if !slices.ContainsFunc(l.Status.Nodes, func(n client.ClusterNode) bool { return n.ID == l.Node }) {
+				return fmt.Errorf("node %q is not in the cluster: see quoratectl nodes ls", l.Node)
+			}
+		}
+		found, err = find(ctx, l)
+		return err
+	})
+	return found, err
 }
 
 // certificates finds nodes whose certificate for clients ends soon, or cannot be looked at.

@@ -37,7 +37,8 @@ const (
 
 // newDoctor makes `doctor`. The exit code is 1 if a problem was found.
 func newDoctor(s *session) *cobra.Command {
-	within, out := defaultWithin, ""
+	var f checkFlags
+	out := ""
 	var metrics []string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look for all kinds of problems, and collect what helps to find their cause", Args: exactArgs(),
@@ -49,7 +50,7 @@ func newDoctor(s *session) *cobra.Command {
 		Example: "  quoratectl doctor --out bundle.tar.gz --metrics http://node-1:15692/metrics",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var files map[string][]byte
-			err := s.check(cmd, nil, within, func(ctx context.Context, l *look) ([]checks.Problem, error) {
+			err := s.check(cmd, nil, f, func(ctx context.Context, l *look) ([]checks.Problem, error) {
 				d := &diagnosis{look: l, session: s, files: map[string][]byte{}}
 				now := d.begin(ctx)
 				found := append(d.examine(ctx), d.figures(<-now)...)
@@ -67,7 +68,7 @@ func newDoctor(s *session) *cobra.Command {
 			return err
 		},
 	}
-	addWithin(cmd, &within)
+	f.addWithin(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "write a bundle to this file, which must not exist")
 	cmd.Flags().StringArrayVar(&metrics, "metrics", nil, "URL of a node's metrics for the bundle; repeatable")
 	return cmd

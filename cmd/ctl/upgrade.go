@@ -103,12 +103,12 @@ func (u *upgradeProgress) next(builds, away []string) string {
 
 // newUpgradeCheck makes `upgrade check`.
 func newUpgradeCheck(s *session) *cobra.Command {
-	within := defaultWithin
+	var f checkFlags
 	cmd := &cobra.Command{
 		Use: "check [NODE]", Short: "May the node be taken down now, or any one node? Exit code 1 if not", Args: optionalArg("NODE"),
-		Example: "  quoratectl upgrade check\n  quoratectl upgrade check node-1 && quoratectl nodes drain node-1",
+		Example: "  quoratectl upgrade check\n  quoratectl upgrade check node-1 --wait 10m && quoratectl nodes drain node-1",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.check(cmd, args, within, func(ctx context.Context, l *look) ([]checks.Problem, error) {
+			return s.check(cmd, args, f, func(ctx context.Context, l *look) ([]checks.Problem, error) {
 				found, err := l.TakingDown(ctx)
 				if err == nil && s.usesTLS() {
 					found = append(found, l.certificates(ctx)...)
@@ -117,7 +117,8 @@ func newUpgradeCheck(s *session) *cobra.Command {
 			})
 		},
 	}
-	addWithin(cmd, &within)
+	f.addWithin(cmd)
+	f.addWait(cmd)
 	return cmd
 }
 

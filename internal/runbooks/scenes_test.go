@@ -40,8 +40,14 @@ func scenes() map[string]scene {
 	}
 }
 
-// loseDisk gives node n3 an empty disk.
+// loseDisk gives node n3 an empty disk. It has members of so many queues that they are not all built anew by the time at
+// which the page looks.
 func loseDisk(w *world) {
+	cl := w.dial(client.Config{})
+	for i := range 30 {
+		_, err := cl.DeclareQueue(w.ctx, client.Queue{Name: fmt.Sprint("other-", i)})
+		w.must(err)
+	}
 	n := w.cluster.Node("n3")
 	w.must(n.Kill())
 	w.must(os.RemoveAll(n.DataDir()))
