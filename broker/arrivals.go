@@ -15,6 +15,9 @@ type arrivals struct {
 // waiting returns how many deliveries Take has not returned yet.
 func (a *arrivals) waiting() int { return len(a.all) - a.at }
 
+// next returns the id of the next delivery; there must be one.
+func (a *arrivals) next() uint64 { return uint64(a.all[a.at].MsgID) }
+
 // add appends deliveries; bytes is their size as it counts in the Buffer.
 func (a *arrivals) add(ds []traffic.Delivery, bytes int64) {
 	a.all = append(a.all, ds...)

@@ -251,6 +251,30 @@ func TestAutoAckWindow(t *testing.T) {
 	}
 }
 
+// Deliveries that will never arrive use up no credit, neither that of the window nor the client's own. What arrived
+// before them has to be taken first.
+func TestSkippedUseNoCredit(t *testing.T) {
+	for _, explicit := range []bool{false, true} {
+		o := &Consume{AutoAck: true, ExplicitCredit: explicit}
+		c := &Consumer{autoAck: true, credit: newCreditTracker(o, 16<<20), woken: func() {}}
+		c.credit.granted = firstAutoAck
+		c.credit.sent = c.credit.limit(0)
+		c.arrived.add([]traffic.Delivery{{Delivery: quorumq.Delivery{MsgID: 1}}}, 0)
+		c.skip(firstAutoAck-1, firstAutoAck)
+		if got := c.usedLocked(); got != 0 {
+			t.Errorf("explicit %v: used up to %d while the first delivery waits", explicit, got)
+		}
+		c.taken = uint64(c.arrived.take(1, 1)[0].MsgID)
+		want := uint64(2 * firstAutoAck)
+		if explicit {
+			want-- // the client has got one
+		}
+		if got := c.credit.raise(c.usedLocked()); got != want {
+			t.Errorf("explicit %v: credit is raised to %d, want %d", explicit, got, want)
+		}
+	}
+}
+
 func TestConfigValidate(t *testing.T) {
 	c := Config{MaxBodyBytes: -1, DeliveryBufferBytes: -1}
 	err := c.Validate()

@@ -35,6 +35,7 @@ type Consumer struct {
 	arrived      arrivals
 	closed       bool   // what arrives no longer counts in buffer
 	taken        uint64 // the newest id that Take has returned
+	skipped      uint64 // the newest id that will never arrive
 	open         unacked
 	annotations  annotations
 	traced       traced
@@ -61,6 +62,26 @@ func (c *Consumer) deliver(ds []traffic.Delivery) {
 	c.arrived.add(ds, bytes)
 	c.mu.Unlock()
 	c.wake()
+}
+
+// skip notes that n deliveries up to an id will never arrive: they were on their way when their leader failed. They take
+// up none of the credit, or the queue would assign nothing more to a consumer that has lost all that its credit allowed.
+func (c *Consumer) skip(n uint64, upTo quorumq.MsgID) {
+	c.mu.Lock()
+	c.skipped = uint64(upTo)
+	if c.credit.explicit {
+		c.credit.granted += n
+	}
+	c.mu.Unlock()
+	c.wake() // Take raises the credit
+}
+
+// usedLocked returns the newest id up to which all deliveries were taken, or will never arrive. The caller holds mu.
+func (c *Consumer) usedLocked() uint64 {
+	if c.arrived.waiting() > 0 && c.arrived.next() < c.skipped {
+		return c.taken
+	}
+	return max(c.taken, c.skipped)
 }
 
 // letGo frees the buffer of deliveries that Take will not return, and hides the consumer. Later deliveries do not
@@ -153,7 +174,7 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 	}
 	freed := c.freeLocked(batch)
 	c.credit.saw(batch)
-	limitID := c.credit.raise(c.taken)
+	limitID := c.credit.raise(c.usedLocked())
 	c.mu.Unlock()
 	if limitID > 0 {
 		c.c.Credit(quorumq.MsgID(limitID))
@@ -316,7 +337,7 @@ func (c *Consumer) AddCredit(n uint32) error {
 		return &about
 	}
 	c.credit.granted += uint64(n)
-	limit := c.credit.raise(c.taken)
+	limit := c.credit.raise(c.usedLocked())
 	c.mu.Unlock()
 	if limit > 0 {
 		c.c.Credit(quorumq.MsgID(limit))

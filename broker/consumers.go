@@ -80,9 +80,10 @@ func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about failure.Er
 	return c, nil
 }
 
-// settings returns what the queue needs to know about a consumer, and starts the consumer's credit.
+// settings returns what the queue needs to know about a consumer, and starts the consumer's credit. The caller holds mu,
+// unless the consumer is new.
 func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
-	c.credit.sent = c.credit.limit(c.taken)
+	c.credit.sent = c.credit.limit(c.usedLocked())
 	return gateway.ConsumerConfig{
 		Prefetch:   o.Prefetch,
 		Credit:     o.ExplicitCredit || c.credit.bounded,
@@ -91,6 +92,7 @@ func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
 		Priority:   o.Priority,
 		Exclusive:  o.Exclusive,
 		Deliver:    c.deliver,
+		Skipped:    c.skip,
 		Buffer:     c.buffer.b,
 		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
 		Active:  c.setActive,

@@ -65,7 +65,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 	for i := range held {
 		ds[i] = held[i].Delivery
 	}
-	at := 0
+	at, before := 0, c.tracker.Last()
 	fresh := held[:0] // reuses the memory of those that were processed
 	c.tracker.Resumed(ds, last, func(d quorumq.Delivery) {
 		for held[at].MsgID != d.MsgID {
@@ -75,6 +75,10 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		at++
 	})
 	c.handLocked(fresh, out)
+	if upTo := c.tracker.Last(); c.cfg.Skipped != nil && uint64(upTo-before) > uint64(len(fresh)) {
+		n, upTo := uint64(upTo-before)-uint64(len(fresh)), upTo-c.base
+		out.calls = append(out.calls, func() { c.cfg.Skipped(n, upTo) })
+	}
 	owed := c.space.short
 	if c.resumed(cut); owed && !c.space.short && len(fresh) == 0 {
 		out.calls = append(out.calls, func() { c.cfg.Deliver(nil) })

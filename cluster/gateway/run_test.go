@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -263,6 +264,37 @@ func TestResumeBehindDeliveries(t *testing.T) {
 		synctest.Wait()
 		if len(got) != 1 || got[0] != 1 {
 			t.Errorf("delivered %v, want the only message", got)
+		}
+	})
+}
+
+// DEL-4: with auto-ack, deliveries that were lost with a leader never come. Their client is notified, since the queue
+// counts them in its credit.
+func TestSkippedAreReported(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		var got []string
+		c := l.consumeWith(q, ConsumerConfig{
+			AutoAck: true,
+			Deliver: func(ds []traffic.Delivery) { got = append(got, fmt.Sprintf("delivery %d", ds[0].MsgID)) },
+			Skipped: func(n uint64, upTo quorumq.MsgID) { got = append(got, fmt.Sprintf("%d skipped up to %d", n, upTo)) },
+		})
+		l.held = func(_ quorumq.MsgID, done func(traffic.Holding, error)) {
+			last, _ := l.queue.LastMsgID(c.key)
+			done(traffic.Holding{Last: last}, nil)
+		}
+		for range 4 {
+			l.publish(q, func(error) {})
+			l.applyAll()
+		}
+		q.g.Deliver(q.uid, l.assigned[:1])
+		for range 2 {
+			q.g.Notice(q.uid, quorumq.Notice{Consumer: c.key, Kind: quorumq.NoticeLeader})
+			synctest.Wait()
+		}
+		if want := []string{"delivery 1", "3 skipped up to 4"}; !slices.Equal(got, want) {
+			t.Errorf("the client gets %q, want %q", got, want)
 		}
 	})
 }

@@ -126,6 +126,10 @@ type ConsumerConfig struct {
 	// begins at 1. It must not block, and owns the slice. The slice is empty if HasPending became
 	// false without new deliveries.
 	Deliver func([]traffic.Delivery)
+	// Skipped, if not nil, is called when some deliveries up to a number will never come, with how many: with auto-ack
+	// they were lost with a leader or a connection (DEL-4), without it their ack deadline passed first. The queue counts
+	// them in the consumer's credit. It is called in order with Deliver, and must not block.
+	Skipped func(n uint64, upTo quorumq.MsgID)
 	// Buffer, if not nil, limits the bytes passed to Deliver; its owner calls Release.
 	Buffer *Buffer
 	// Active, if not nil, is called with whether the consumer is the active one of a queue with a
