@@ -13,13 +13,17 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
+// timeToLogIn is short, and long enough to log in on a machine that is busy with other tests.
+const timeToLogIn = 3 * time.Second
+
 // The server closes a silent connection: after the time to log in, or when no heartbeat comes.
 func TestHalfOpen(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	s, address := serve(t, c, amqp.Config{Gate: gate.New(gate.Config{LoginTimeout: 300 * time.Millisecond})})
+	s, address := serve(t, c, amqp.Config{Gate: gate.New(gate.Config{LoginTimeout: timeToLogIn})})
 	silent := dial(t, address)
 	silent.start()
 	silent.ended()

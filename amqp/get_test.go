@@ -3,7 +3,6 @@ package amqp_test
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
@@ -25,7 +24,7 @@ func TestGetsUnread(t *testing.T) {
 	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
 	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
 	for _, x := range []*peer{p, other} {
-		_ = x.nc.SetDeadline(time.Now().Add(4 * patience))
+		x.patience = 4 * patience
 	}
 	for _, q := range []string{"q", "empty"} {
 		other.send(1, &wire.QueueDeclare{Queue: q, Durable: true})

@@ -13,14 +13,15 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// patience is how long a test waits for something that must happen.
+// patience is how long a test waits for something that must happen, each time anew.
 const patience = 30 * time.Second
 
 // peer is a client that sends and reads single frames, so that it can do what no library does.
 type peer struct {
-	t  testing.TB
-	nc net.Conn
-	in []byte
+	t        testing.TB
+	nc       net.Conn
+	in       []byte
+	patience time.Duration // with each read and write
 }
 
 func dial(t testing.TB, address string) *peer {
@@ -33,11 +34,12 @@ func dial(t testing.TB, address string) *peer {
 	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	return &peer{t: t, nc: nc}
+	return &peer{t: t, nc: nc, patience: patience}
 }
 
 func (p *peer) write(b []byte) {
 	p.t.Helper()
+	_ = p.nc.SetWriteDeadline(time.Now().Add(p.patience)) // Write fails if this does
 	if _, err := p.nc.Write(b); err != nil {
 		p.t.Fatal(err)
 	}
@@ -64,6 +66,7 @@ func (p *peer) frame() (f wire.Frame, ok bool) {
 			return f, true
 		}
 		var b [4096]byte
+		_ = p.nc.SetReadDeadline(time.Now().Add(p.patience)) // Read fails if this does
 		n, err = p.nc.Read(b[:])
 		p.in = append(p.in, b[:n]...)
 		if n > 0 {

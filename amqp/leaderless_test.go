@@ -84,7 +84,7 @@ func (l *leaderless) enter(t *testing.T) *peer {
 func enter(t *testing.T, address, user string) *peer {
 	t.Helper()
 	p := dial(t, address)
-	_ = p.nc.SetDeadline(time.Now().Add(commandPatience))
+	p.patience = commandPatience
 	p.loginAs(user, user)
 	want[*wire.ConnectionTune](p)
 	p.send(0, &wire.ConnectionTuneOK{ChannelMax: 100, FrameMax: 8192})

@@ -209,7 +209,7 @@ func TestChannelsLikeOneByOne(t *testing.T) {
 		seed := rand.Uint64()
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		p := dial(t, c.AMQP(0))
-		_ = p.nc.SetDeadline(time.Now().Add(rounds * time.Minute)) // it does much
+		p.patience = rounds * time.Minute // it does much
 		p.login("guest")
 		want[*wire.ConnectionTune](p)
 		p.send(0, &wire.ConnectionTuneOK{ChannelMax: 100, FrameMax: 8192})

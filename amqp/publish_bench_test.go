@@ -2,7 +2,6 @@ package amqp_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/internal/testcluster"
@@ -14,9 +13,6 @@ func BenchmarkPublish(b *testing.B) {
 	const each = 100 // messages of one write
 	c := testcluster.Start(b, 1)
 	p := connect(b, c.AMQP(0))
-	if err := p.nc.SetDeadline(time.Time{}); err != nil {
-		b.Fatal(err)
-	}
 	m := message.Message{Body: make([]byte, 100)}
 	one := wire.AppendMethod(nil, 1, &wire.BasicPublish{RoutingKey: "nowhere"})
 	one = wire.AppendBody(wire.AppendContentHeader(one, 1, &m, nil), 1, m.Body, 8192)

@@ -56,7 +56,7 @@ func TestTransactionsOverCrashes(t *testing.T) {
 	c := testcluster.Start(t, 3)
 	const commits, share = 60, 7
 	p := connect(t, c.AMQP(0))
-	_ = p.nc.SetDeadline(time.Now().Add(4 * patience))
+	p.patience = 4 * patience
 	transactional(p, "in", "one", "two")
 	for i := range commits {
 		p.publish("", "in", false, message.Message{Body: []byte(strconv.Itoa(i))})
@@ -130,7 +130,6 @@ func TestCommitWaitsForMajority(t *testing.T) {
 	if timeout, is := errors.AsType[net.Error](err); n > 0 || !is || !timeout.Timeout() {
 		t.Fatalf("%d bytes, %v: a commit was answered that no majority has", n, err)
 	}
-	_ = p.nc.SetReadDeadline(time.Now().Add(patience))
 	c.Restart(1)
 	want[*wire.TxCommitOK](p)
 	if have := p.drain("q"); !slices.Equal(have, []string{"x"}) {
