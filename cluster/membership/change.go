@@ -21,8 +21,8 @@ import (
 
 const (
 	// MaxMemberChanges bounds the changes that one node carries out at the same time, as
-	// each may send a whole queue.
-	MaxMemberChanges = 4
+	// each may send a whole queue. Most of a change is waiting for commits, one after another.
+	MaxMemberChanges = 16
 	// changeTick is the time between two attempts at changes that wait for something.
 	changeTick = 250 * time.Millisecond
 	// joinTick is the time between two looks at how far a joining member is.

@@ -18,7 +18,7 @@ import (
 
 // maxParallelMoves bounds the queues of one operation whose members or leaders move at the
 // same time.
-const maxParallelMoves = 4
+const maxParallelMoves = 16
 
 // balanceRounds bounds how often leaders are looked at while they are balanced: some may
 // be unknown for a moment, or move by themselves.
