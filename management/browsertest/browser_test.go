@@ -3,8 +3,10 @@ package browsertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +17,6 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
-	"github.com/quorate/quorate/internal/testcluster"
 )
 
 // What `make management-test` sets: the paths of the browser and of axe-core's script.
@@ -27,6 +27,9 @@ const (
 
 // patience bounds one step in the browser, on a machine that does much else.
 const patience = time.Minute
+
+// pollEvery is how long a test waits before it asks the page once more.
+const pollEvery = 20 * time.Millisecond
 
 // needBrowser skips the test where make has not said which browser there is.
 func needBrowser(t testing.TB) {
@@ -58,7 +61,7 @@ func browse(t testing.TB, base string) *tab {
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
 	)
-	found := &troubles{}
+	found := newTroubles()
 	ctx, endTab := chromedp.NewContext(ctx, chromedp.WithListener(found.listen))
 	t.Cleanup(end)
 	t.Cleanup(endTab)
@@ -97,27 +100,39 @@ func (x *tab) call(step chromedp.Action[chromedp.Void]) {
 			return
 		}
 		if !replaced(err) {
-			x.t.Fatal(err)
+			x.fail("the browser could not do a step: %v", err)
 		}
 	}
 }
 
 // replaced says whether a step failed because the page put a new element in the place of the one that the step had
-// found, before it did anything with it. A list does so each second.
+// found, before it did anything with it. A list does so every two seconds.
 func replaced(err error) bool {
-	var e *cdproto.Error
-	return errors.As(err, &e) && e.Message == "Could not find node with given id"
+	e, is := errors.AsType[*cdproto.Error](err)
+	return is && slices.Contains([]string{
+		"Could not find node with given id", "Node is detached from document", "Node does not have a layout object", "Could not compute content quads.",
+	}, e.Message)
 }
 
-// describe says where the tab is, for a test that fails.
+// fail ends the test with where the tab is besides.
+func (x *tab) fail(format string, args ...any) {
+	x.t.Helper()
+	x.t.Fatalf(format+"\n%s", append(args, x.describe())...)
+}
+
+// shownText bounds, in characters, how much of a page's text a test that fails shows.
+const shownText = 1500
+
+// describe says where the tab is, for a test that fails: the address, the beginning of the text, and the console.
 func (x *tab) describe() string {
 	ctx, cancel := context.WithTimeout(x.ctx, 5*time.Second)
 	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.querySelector("main").innerText`))
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(
+		`location.href + " says:\n" + (document.querySelector("main") ?? document.body).innerText.slice(0, %d)`, shownText)))
 	if err != nil {
-		return err.Error()
+		text = "a page that does not answer: " + err.Error()
 	}
-	return text
+	return "the tab is at " + text + "\non its console:\n" + strings.Join(x.found.lines(), "\n")
 }
 
 // ask evaluates an expression in the page.
@@ -127,24 +142,36 @@ func ask[T any](x *tab, expression string) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		x.t.Fatalf("%s: %v", expression, err)
+		x.fail("the page was asked %s: %v", expression, err)
 	}
 	return v
 }
 
+// errNotSo says that an expression is false in the page.
+var errNotSo = errors.New("it is false")
+
 // await waits until an expression is true in the page, or in the one that comes next.
 func (x *tab) await(expression string) {
 	x.t.Helper()
-	testcluster.Poll(x.t, expression, func() error {
+	ctx, cancel := context.WithTimeout(x.ctx, patience)
+	defer cancel()
+	for last := errNotSo; ; {
 		// An expression about a page that is going away fails, and is about the next one then.
-		ctx, cancel := context.WithTimeout(x.ctx, patience)
-		defer cancel()
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`Boolean(`+expression+`)`))
-		if err == nil && !is {
-			err = errors.New("it is not so")
+		switch {
+		case err == nil && is:
+			return
+		case err == nil:
+			last = errNotSo
+		case ctx.Err() == nil:
+			last = err
 		}
-		return err
-	})
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			x.fail("this was not so within %v: %s: %v", patience, expression, last)
+		}
+	}
 }
 
 // open opens an address of the page.

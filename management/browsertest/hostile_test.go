@@ -2,9 +2,11 @@ package browsertest
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -119,34 +121,59 @@ func TestHostileNames(t *testing.T) {
 	s.furnishHostile(s.dial(t))
 	x := browse(t, s.base)
 	x.login("guest", "guest")
-	w := &walk{tab: x, seen: map[string]bool{}, key: func(u *url.URL) string {
+	x.call(chromedp.Evaluate[chromedp.Void](`localStorage.setItem("live", "off")`)) // the refreshes are the test's
+	w := newWalk(x, func(u *url.URL) string {
 		q := u.Query()
 		for _, choice := range []string{"sort", "sort_reverse", "page", "column"} {
 			q.Del(choice)
 		}
 		return u.Path + "?" + q.Encode()
-	}}
-	w.add("/ui/")
-	pages := 0
+	})
+	w.add("", "/ui/")
+	pages, kinds := 0, map[string]bool{}
 	w.each(func(address string) {
 		pages++
-		if n := ask[int](x, harm); n > 0 {
-			t.Errorf("%s has %d elements of a name's making", address, n)
-		}
-		if ask[bool](x, `document.querySelector(".fault") !== null`) {
-			t.Errorf("%s shows an error", address)
-		}
-		if wide := x.wide(1280); len(wide) > 0 {
-			t.Errorf("%s is wider than a screen of 1280 pixels: %q", address, wide)
+		w.judgeNames(address)
+		if path, _, _ := strings.Cut(address, "?"); !kinds[path] {
+			kinds[path] = true
+			for deadline := time.Now().Add(patience); x.refresh() == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+				w.follow(link{address: address})
+			}
+			w.judgeNames(address + " refreshed")
 		}
 	})
-	t.Logf("%d pages", pages)
+	t.Logf("%d pages of %d kinds", pages, len(kinds))
 	for _, name := range hostile() {
-		x.open("/ui/queue?" + url.Values{"vhost": {name}, "name": {name}}.Encode())
+		w.follow(link{address: "/ui/queue?" + url.Values{"vhost": {name}, "name": {name}}.Encode()})
 		if title := ask[string](x, `document.querySelector("h1").textContent`); !strings.Contains(title, name) {
 			t.Errorf("the queue %q has the title %q", name, title)
 		}
 	}
+}
+
+// judgeNames reports what names have done to a page.
+func (x *tab) judgeNames(address string) {
+	x.t.Helper()
+	if n := ask[int](x, harm); n > 0 {
+		x.t.Errorf("%s has %d elements of a name's making", address, n)
+	}
+	if faults := ask[string](x, `[...document.querySelectorAll(".fault")].map((e) => e.innerText).join("; ")`); faults != "" {
+		x.t.Errorf("%s shows an error: %s", address, faults)
+	}
+	if wide := x.wide(1280); len(wide) > 0 {
+		x.t.Errorf("%s is wider than a screen of 1280 pixels: %q", address, wide)
+	}
+}
+
+// refresh has the page refresh what is live in it, and returns the code of the answer; 0: nothing is live, or none came.
+func (x *tab) refresh() int {
+	x.t.Helper()
+	return ask[int](x, `(async () => {
+		if (!document.querySelector("[hx-trigger*='refresh']")) return 0;
+		const done = new Promise((end) => document.addEventListener("htmx:finally:request", end, {once: true}));
+		document.body.dispatchEvent(new CustomEvent("refresh"));
+		return (await done).detail.ctx.response?.status ?? 0;
+	})()`)
 }
 
 // A queue of any name is deleted by the page.

@@ -2,7 +2,9 @@ package browsertest
 
 import (
 	"errors"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -92,4 +94,41 @@ func TestLive(t *testing.T) {
 	if n := x.tick(); n != 1 {
 		t.Errorf("%d refreshes with Live on again", n)
 	}
+}
+
+// A page that is left while the answer to a refresh has not come, or not all of it, complains about nothing.
+func TestLeave(t *testing.T) {
+	s := serve(t)
+	declare(t, s.dial(t), "orders")
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.open("/ui/queues")
+	x.click("#live") // the refreshes are the test's
+	asked := make(chan struct{}, 1)
+	for _, begins := range []bool{false, true} {
+		s.answerRefreshes(func(w http.ResponseWriter, r *http.Request) {
+			if begins {
+				w.Header().Set("Content-Type", "text/html; charset=utf-8")
+				if _, err := w.Write([]byte("<!doctype html><main>")); err != nil {
+					t.Error(err)
+				}
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+			}
+			asked <- struct{}{}
+			<-r.Context().Done() // until the browser has gone
+		})
+		for range 10 {
+			x.open("/ui/queues")
+			x.call(chromedp.Evaluate[chromedp.Void](`document.body.dispatchEvent(new CustomEvent("refresh"))`))
+			select {
+			case <-asked:
+			case <-time.After(patience):
+				x.fail("the page did not refresh")
+			}
+			x.open("/ui/exchanges")
+		}
+	}
+	// Whatever the browser has complained about fails the test at its end.
 }

@@ -2,10 +2,12 @@ package browsertest
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -15,15 +17,31 @@ import (
 // walk finds pages by their links.
 type walk struct {
 	*tab
-	// next are addresses that were found and not opened, seen those that were found.
-	next []string
+	// next are links that were found and not followed, seen the addresses that were found.
+	next []link
 	seen map[string]bool
 	// key is what makes two addresses one for this walk.
 	key func(address *url.URL) string
 }
 
-// add takes addresses that are not seen yet.
-func (w *walk) add(addresses ...string) {
+// link is an address, and the page that leads there; "": the test has named it.
+type link struct{ address, from string }
+
+// mayPass are codes of answers that may be others when the page is opened again: what it is about may be gone, and a node
+// that is busy may not answer another one in time.
+func mayPass() []int64 {
+	return []int64{http.StatusBadRequest, http.StatusNotFound, http.StatusServiceUnavailable}
+}
+
+// newWalk returns a walk that has found nothing. It opens pages again itself that are answered with such codes, so the
+// browser need not complain about them.
+func newWalk(x *tab, key func(*url.URL) string) *walk {
+	x.found.expect(mayPass()...)
+	return &walk{tab: x, seen: map[string]bool{}, key: key}
+}
+
+// add takes addresses that are not seen yet, and the page that leads there.
+func (w *walk) add(from string, addresses ...string) {
 	for _, a := range addresses {
 		u, err := url.Parse(a)
 		if err != nil {
@@ -32,7 +50,7 @@ func (w *walk) add(addresses ...string) {
 		}
 		if key := w.key(u); !w.seen[key] && isPage(u.Path) {
 			w.seen[key] = true
-			w.next = append(w.next, a)
+			w.next = append(w.next, link{a, from})
 		}
 	}
 }
@@ -56,12 +74,48 @@ func (x *tab) links() []string {
 func (w *walk) each(visit func(address string)) {
 	w.t.Helper()
 	for len(w.next) > 0 {
-		address := w.next[0]
+		to := w.next[0]
 		w.next = w.next[1:]
-		w.open(address)
-		visit(address)
-		w.add(w.links()...)
+		if w.follow(to) {
+			visit(to.address)
+			w.add(to.address, w.links()...)
+		}
 	}
+}
+
+// follow opens the page that a link leads to, and reports whether it is there. What is refused is asked for again, as nodes
+// that share few processors may take one another for dead for a moment. What a page leads to may be gone when the walk comes
+// there, minutes later, such as a message that was handed to another consumer or a connection that a client has made anew:
+// then the page that led there does so no more.
+func (w *walk) follow(to link) bool {
+	w.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(pollEvery) {
+		w.open(to.address)
+		code := w.code()
+		switch {
+		case code < http.StatusBadRequest:
+			return true
+		case code == http.StatusNotFound && to.from != "" && !w.leads(to):
+			w.t.Logf("%s is gone, and %s leads there no more", to.address, to.from)
+			return false
+		case !slices.Contains(mayPass(), code) || time.Now().After(deadline):
+			w.open(to.address)
+			w.fail("%s, to which %q leads, is answered with %d", to.address, to.from, code)
+		}
+	}
+}
+
+// leads reports whether the page that had a link has it still, or cannot say.
+func (w *walk) leads(to link) bool {
+	w.t.Helper()
+	w.open(to.from)
+	return w.code() == http.StatusServiceUnavailable || slices.Contains(w.links(), to.address)
+}
+
+// code is that with which the page in the tab was answered. Who is led to the login in its place has not logged in.
+func (x *tab) code() int64 {
+	x.t.Helper()
+	return ask[int64](x, fmt.Sprintf(`location.pathname === "/ui/login" ? %d : performance.getEntriesByType("navigation")[0].responseStatus`, http.StatusUnauthorized))
 }
 
 // Every page is shown without a fault that axe-core or the browser finds, to those who prefer light and those who prefer
@@ -76,9 +130,9 @@ func TestPages(t *testing.T) {
 			x.open("/ui/login")
 			x.judge("/ui/login")
 			x.login("guest", "guest")
-			w := &walk{tab: x, seen: map[string]bool{}, key: func(u *url.URL) string { return u.Path }}
-			w.add(about()...)
-			w.add("/ui/")
+			w := newWalk(x, func(u *url.URL) string { return u.Path })
+			w.add("", about()...)
+			w.add("", "/ui/")
 			w.each(w.judge)
 			for _, path := range page.Addresses() {
 				if path = strings.TrimSuffix(path, "{$}"); !w.seen[path] && path != whileRunning {
@@ -129,9 +183,9 @@ func TestNarrow(t *testing.T) {
 	x := browse(t, s.base)
 	x.call(chromedp.EmulateViewport(390, 800))
 	x.login("guest", "guest")
-	w := &walk{tab: x, seen: map[string]bool{}, key: func(u *url.URL) string { return u.Path }}
-	w.add(about()...)
-	w.add("/ui/")
+	w := newWalk(x, func(u *url.URL) string { return u.Path })
+	w.add("", about()...)
+	w.add("", "/ui/")
 	w.each(func(address string) {
 		if wide := x.wide(390); len(wide) > 0 {
 			t.Errorf("%s is wider than a screen of 390 pixels: %q", address, wide)

@@ -27,6 +27,8 @@ type served struct {
 	// asked counts the requests for each path, and those by each method: "POST /ui/logout".
 	mu    sync.Mutex
 	asked map[string]int
+	// refreshes answers requests of the page's scripts in the site's place; nil: the site does.
+	refreshes http.HandlerFunc
 }
 
 // serve starts the cluster. A test without a browser is skipped before.
@@ -34,9 +36,17 @@ func serve(t *testing.T) *served {
 	t.Helper()
 	needBrowser(t)
 	t.Parallel()
-	s := &served{t: t, cluster: testcluster.Start(t, 3), asked: map[string]int{}}
+	// The nodes share few processors with browsers, and are not taken for dead as soon as they are slow.
+	s := &served{t: t, cluster: testcluster.StartMany(t, 3, 0), asked: map[string]int{}}
 	s.base = s.handle(t)
 	return s
+}
+
+// answerRefreshes has a handler answer requests of the page's scripts from now on; nil: the site does.
+func (s *served) answerRefreshes(h http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refreshes = h
 }
 
 // handle serves the page and counts what it is asked for.
@@ -50,7 +60,12 @@ func (s *served) handle(t testing.TB) string {
 		s.mu.Lock()
 		s.asked[r.URL.Path]++
 		s.asked[r.Method+" "+r.URL.Path]++
+		refreshes := s.refreshes
 		s.mu.Unlock()
+		if refreshes != nil && r.Header.Get("HX-Request") == "true" {
+			refreshes(w, r)
+			return
+		}
 		h.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.CloseClientConnections)
@@ -68,7 +83,7 @@ func (s *served) asks(path string) int {
 // dial connects a client, which makes what the page shows.
 func (s *served) dial(t testing.TB) *client.Client {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.Config{Addresses: s.cluster.Addrs()})
+	c, err := client.Dial(t.Context(), client.Config{Addresses: s.cluster.Addrs(), ProbeTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

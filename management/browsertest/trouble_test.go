@@ -17,12 +17,27 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
+// keptLines bounds the lines of the console that a test that fails shows.
+const keptLines = 30
+
 // troubles collects what the browser complains about: errors in scripts and on the console, requests that failed, what
 // the content security policy stopped, and dialogs, which the page never opens.
 type troubles struct {
 	mu       sync.Mutex
 	found    []string
-	expected []int64 // codes of answers that are no trouble
+	expected []int64                      // codes of answers that are no trouble
+	page     string                       // the address that the tab shows
+	asked    map[network.RequestID]string // the addresses of requests under way
+	console  []string                     // the newest lines, whatever their level
+}
+
+func newTroubles() *troubles { return &troubles{asked: map[network.RequestID]string{}} }
+
+// lines returns the newest lines of the console.
+func (s *troubles) lines() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.console)
 }
 
 // expect allows answers with an error's code from now on.
@@ -43,9 +58,43 @@ func (s *troubles) all() []string {
 func (s *troubles) listen(event any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if what := s.judge(event); what != "" {
-		s.found = append(s.found, what)
+	if line := written(event); line != "" {
+		s.console = append(s.console, line)
+		s.console = s.console[max(0, len(s.console)-keptLines):]
 	}
+	if what := s.judge(event); what != "" {
+		s.found = append(s.found, what+" (the tab was at "+s.page+")")
+	}
+	s.follow(event)
+}
+
+// follow notes where the tab is, and what it asks for.
+func (s *troubles) follow(event any) {
+	switch e := event.(type) {
+	case *page.EventFrameNavigated:
+		if e.Frame.ParentID == "" {
+			s.page = e.Frame.URL
+		}
+	case *network.EventRequestWillBeSent:
+		s.asked[e.RequestID] = e.Request.URL
+	case *network.EventLoadingFinished:
+		delete(s.asked, e.RequestID)
+	case *network.EventLoadingFailed:
+		delete(s.asked, e.RequestID)
+	}
+}
+
+// written is a line of the console, of any level; "": the event is none.
+func written(event any) string {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		return "exception: " + thrown(e.ExceptionDetails)
+	case *runtime.EventConsoleAPICalled:
+		return string(e.Type) + ": " + said(e.Args)
+	case *log.EventEntryAdded:
+		return fmt.Sprintf("%s: %s %s: %s", e.Entry.Level, e.Entry.Source, e.Entry.URL, e.Entry.Text)
+	}
+	return ""
 }
 
 // judge says what is wrong; "": nothing.
@@ -69,7 +118,7 @@ func (s *troubles) judge(event any) string {
 	case *network.EventLoadingFailed:
 		// A page that is left takes its requests with it.
 		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" {
-			return fmt.Sprintf("a request failed: %s %s", e.ErrorText, e.BlockedReason)
+			return fmt.Sprintf("a request failed: %s: %s %s", s.asked[e.RequestID], e.ErrorText, e.BlockedReason)
 		}
 	case *audits.EventIssueAdded:
 		return issue(e.Issue)
