@@ -14,9 +14,11 @@ import (
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/quorate/quorate/internal/grpcmem"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -153,8 +155,9 @@ func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, 
 
 // nodes are all addresses that a client knows.
 type nodes struct {
-	cfg  Config
-	with credential
+	cfg    Config
+	with   credential
+	memory *grpcmem.Pool // of messages that are sent or received
 
 	mu      sync.Mutex
 	all     map[string]*node
@@ -165,7 +168,7 @@ type nodes struct {
 
 // newNodes begins at a random address, so that many clients spread over the nodes.
 func newNodes(cfg Config, with credential) *nodes {
-	ns := &nodes{cfg: cfg, with: with, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
+	ns := &nodes{cfg: cfg, with: with, memory: &grpcmem.Pool{}, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
 	ns.current = rand.IntN(len(ns.order)) //nolint:gosec // many clients spread over the nodes
 	return ns
 }
@@ -234,7 +237,8 @@ func (ns *nodes) at(address string) (*node, error) {
 			Backoff:           grpcbackoff.Config{BaseDelay: baseRetry, Multiplier: 1.6, Jitter: 0.5, MaxDelay: maxRetry},
 			MinConnectTimeout: ns.cfg.ProbeTimeout,
 		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCBytes), grpc.MaxCallSendMsgSize(maxGRPCBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCBytes), grpc.MaxCallSendMsgSize(maxGRPCBytes), grpc.ForceCodecV2(grpcmem.NewCodec(ns.memory))),
+		experimental.WithBufferPool(ns.memory),
 		grpc.WithReadBufferSize(128 << 10), grpc.WithWriteBufferSize(128 << 10),
 		grpc.WithInitialWindowSize(4 << 20), grpc.WithInitialConnWindowSize(8 << 20),
 	}, ns.cfg.DialOptions...)

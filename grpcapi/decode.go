@@ -28,7 +28,7 @@ func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
 		data = plain
 	}
 	if f, ok := m.(*publishFrame); ok {
-		return unreadable(f.read(data))
+		return unreadable(f.read(data, r.s.memory))
 	}
 	return unreadable(r.s.codec.Unmarshal(data, m))
 }

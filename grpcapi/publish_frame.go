@@ -48,9 +48,10 @@ type propertiesBox struct {
 	used bool
 }
 
-// read takes a request over. It keeps data until release, unless it fails.
-func (f *publishFrame) read(data mem.BufferSlice) error {
-	f.data, f.bytes = data.MaterializeToBuffer(mem.DefaultBufferPool()), data.Len()
+// read takes a request over. It keeps data until release, unless it fails. What came in pieces is put together in a
+// buffer of the pool.
+func (f *publishFrame) read(data mem.BufferSlice, pool mem.BufferPool) error {
+	f.data, f.bytes = data.MaterializeToBuffer(pool), data.Len()
 	err := f.parse(f.data.ReadOnlyData())
 	if err != nil {
 		f.release()

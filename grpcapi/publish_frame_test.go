@@ -61,7 +61,7 @@ func (d *decoded) add(sequence uint64, there bool, m broker.Publish, invalid err
 // decodedByHand reads a request as streams do.
 func decodedByHand(f *publishFrame, data []byte) (d decoded, err error) {
 	defer f.release()
-	if err := f.read(mem.BufferSlice{mem.SliceBuffer(bytes.Clone(data))}); err != nil {
+	if err := f.read(mem.BufferSlice{mem.SliceBuffer(bytes.Clone(data))}, nil); err != nil {
 		return d, err
 	}
 	d.producer, d.batches = bytes.Clone(f.producer), f.batches
@@ -150,7 +150,7 @@ func TestPublishFrameHostile(t *testing.T) {
 		t.Errorf("%v allocations for %d pieces", n, len(pieces)/len(mandatory))
 	}
 	empty := bytes.Repeat([]byte{5<<3 | 2, 0}, 1_000_000)
-	if err := f.read(mem.BufferSlice{mem.SliceBuffer(empty)}); err != nil {
+	if err := f.read(mem.BufferSlice{mem.SliceBuffer(empty)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if f.count()+f.further != 1_000_001 || cap(f.more) > 2*maxBatch {

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -28,6 +28,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/internal/grpcmem"
 	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/logtail"
 	"github.com/quorate/quorate/management/stats"
@@ -131,7 +132,8 @@ type Server struct {
 	receiving *budget
 	sending   *budget // of large answers
 	pace      *pace
-	codec     encoding.CodecV2
+	codec     encoding.CodecV2 // on memory
+	memory    *grpcmem.Pool    // of messages that are received or sent
 
 	outgoing sync.Pool        // of *outgoing
 	tags     atomic.Uint64    // for consumers without a tag of their own
@@ -178,8 +180,9 @@ func (c *Config) setDefaults() (own *stats.Collector) {
 // New returns a server that does not listen yet. The Config must be valid.
 func New(c Config) *Server {
 	own := c.setDefaults()
+	memory := &grpcmem.Pool{}
 	s := &Server{
-		receiving: newBudget(c.Incoming), sending: newAnswers(c.Outgoing), pace: &pace{}, codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
+		receiving: newBudget(c.Incoming), sending: newAnswers(c.Outgoing), pace: &pace{}, codec: grpcmem.NewCodec(memory), memory: memory, cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
 		ownStats: own, rules: rules(), always: always(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
@@ -194,6 +197,7 @@ func New(c Config) *Server {
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
+		experimental.BufferPool(memory),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: MinClientKeepalive, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(2*max(c.Gate.LoginTimeout(), time.Second)), // the gate's interceptor comes first

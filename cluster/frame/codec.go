@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // registers the codec for all other messages
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/quorate/quorate/internal/grpcmem"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -46,11 +46,11 @@ func (f *Out) append(b []byte) ([]byte, error) {
 // its bytes are that.
 type Codec struct {
 	encoding.CodecV2
-	pool *bufferPool
+	pool *grpcmem.Pool
 }
 
-// NewCodec returns a codec with a pool of buffers of its own.
-func NewCodec() Codec { return Codec{CodecV2: encoding.GetCodecV2("proto"), pool: &bufferPool{}} }
+// NewCodec returns a codec on a pool of buffers.
+func NewCodec(p *grpcmem.Pool) Codec { return Codec{CodecV2: grpcmem.NewCodec(p), pool: p} }
 
 // Marshal implements encoding.CodecV2.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {

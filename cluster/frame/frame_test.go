@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/quorate/quorate/internal/grpcmem"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -56,7 +57,7 @@ func encode(t testing.TB, v any) []byte {
 			m.Frames[i].Measure()
 		}
 	}
-	b, err := NewCodec().Marshal(v)
+	b, err := NewCodec(&grpcmem.Pool{}).Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func encode(t testing.TB, v any) []byte {
 func decode(t testing.TB, b []byte) *InMessage {
 	t.Helper()
 	m := NewInMessage("n1")
-	if err := NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m); err != nil {
+	if err := NewCodec(&grpcmem.Pool{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -229,28 +230,6 @@ func TestTrim(t *testing.T) {
 				t.Errorf("%d entries of %d bytes, commit %d", len(args.Entries), size, args.LeaderCommitIndex)
 			}
 		})
-	}
-}
-
-// Buffers have the length asked for, and come back in their size.
-func TestBufferPool(t *testing.T) {
-	p := &bufferPool{}
-	for _, c := range []struct{ length, capacity int }{
-		{0, 1 << 10}, {1, 1 << 10}, {1 << 10, 1 << 10}, {1<<10 + 1, 1 << 11}, {8 << 20, 8 << 20}, {8<<20 + 1, 8<<20 + 1},
-	} {
-		b := p.Get(c.length)
-		if len(*b) != c.length || cap(*b) != c.capacity {
-			t.Errorf("length %d: got %d of %d, want %d", c.length, len(*b), cap(*b), c.capacity)
-		}
-		p.Put(b)
-		if again := p.Get(c.length); len(*again) != c.length || cap(*again) != c.capacity {
-			t.Errorf("length %d again: got %d of %d", c.length, len(*again), cap(*again))
-		}
-	}
-	odd := make([]byte, 1500)
-	p.Put(&odd)
-	if b := p.Get(1400); cap(*b) != 2<<10 {
-		t.Errorf("capacity %d, want 2048", cap(*b))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -124,6 +125,7 @@ func (pc *peerConn) dialOptions() []grpc.DialOption {
 		grpc.WithInitialConnWindowSize(connWindowBytes),
 		grpc.WithReadBufferSize(socketBufferBytes),
 		grpc.WithWriteBufferSize(socketBufferBytes),
+		experimental.WithBufferPool(m.memory),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(0),

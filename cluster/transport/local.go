@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/grpcmem"
 )
 
 // local is what all connections of this node share: its settings, what it says of itself, and what it
@@ -17,7 +18,8 @@ type local struct {
 	config    Config
 	log       *slog.Logger
 	identity  identity
-	codec     frame.Codec
+	codec     frame.Codec   // on memory
+	memory    *grpcmem.Pool // of messages that are received or sent
 	ctx       context.Context
 	cancel    context.CancelFunc
 	running   sync.WaitGroup // runs of peers, readers of accepted streams, heartbeats

@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/quorate/quorate/cluster/frame"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/grpcmem"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -24,9 +26,10 @@ func New(c Config) (*Mux, error) {
 	if c.Calls == nil {
 		c.Calls = nodev1.UnimplementedNodeServer{}
 	}
+	memory := &grpcmem.Pool{}
 	m := &Mux{}
 	m.local = local{
-		config: c, log: c.Logger, identity: newIdentity(&c), codec: frame.NewCodec(), newEpoch: m.dropOlder,
+		config: c, log: c.Logger, identity: newIdentity(&c), codec: frame.NewCodec(memory), memory: memory, newEpoch: m.dropOlder,
 		refusals:  refusals{node: c.Node, log: c.Logger, logged: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
 		processes: processes{held: map[id.NodeID]*held{}},
@@ -47,6 +50,7 @@ func New(c Config) (*Mux, error) {
 		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.ReadBufferSize(socketBufferBytes),
 		grpc.WriteBufferSize(socketBufferBytes),
+		experimental.BufferPool(memory),
 		grpc.ConnectionTimeout(c.DialTimeout),
 		// Heartbeats and the opener's pings notice a frozen peer first; this clears up the accepted
 		// end, with more patience, because a machine that is busy for a moment is not frozen.

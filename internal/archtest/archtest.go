@@ -46,9 +46,9 @@ func Table() []Package {
 		},
 		{Path: "cluster/gossip", Imports: []string{"id", "internal/gate", "internal/wait"}, ThirdParty: []string{"memberlist"}},
 		{Path: "cluster/certificate", Imports: []string{"id"}},
-		{Path: "cluster/frame", Imports: []string{"id", "proto/node/v1"}, ThirdParty: []string{"grpc", "protobuf", "raft"}},
+		{Path: "cluster/frame", Imports: []string{"id", "proto/node/v1", "internal/grpcmem"}, ThirdParty: []string{"grpc", "protobuf", "raft"}},
 		{
-			Path: "cluster/transport", Imports: []string{"id", "clock", "cluster/certificate", "cluster/frame", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait"},
+			Path: "cluster/transport", Imports: []string{"id", "clock", "cluster/certificate", "cluster/frame", "proto/node/v1", "internal/grpcmem", "internal/phase", "internal/gate", "internal/wait"},
 			ThirdParty: []string{"grpc", "protobuf", "raft", "sys"},
 		},
 		{
@@ -135,7 +135,7 @@ func Table() []Package {
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "message", "internal/gate", "internal/incoming", "internal/wait", "broker/limits", "broker/names"}},
 		{Path: "management/stats", Imports: []string{"broker", "broker/identity", "broker/operators"}},
 		{
-			Path: "grpcapi", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/operators", "message", "proto/broker/v1", "internal/gate", "internal/incoming", "internal/logtail", "internal/wait", "broker/limits", "broker/names", "broker/imports", "broker/backups", "broker/watch", "management/stats"},
+			Path: "grpcapi", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/operators", "message", "proto/broker/v1", "internal/gate", "internal/grpcmem", "internal/incoming", "internal/logtail", "internal/wait", "broker/limits", "broker/names", "broker/imports", "broker/backups", "broker/watch", "management/stats"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management/slot"},
@@ -146,7 +146,7 @@ func Table() []Package {
 		{Path: "management/browsertest"},
 		{Path: "management", Imports: []string{"broker", "management/login", "management/page", "management/rest", "management/stats"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate", "internal/latency"}, ThirdParty: []string{"prometheus"}},
-		{Path: "client", Imports: []string{"proto/broker/v1", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
+		{Path: "client", Imports: []string{"proto/broker/v1", "internal/grpcmem", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "backup/archive", Imports: []string{"backup"}, ThirdParty: []string{"age", "minio"}},
 		{Path: "backup/online", Imports: []string{"backup", "backup/archive", "client"}},
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
@@ -189,6 +189,7 @@ func Table() []Package {
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
 		{Path: "internal/groupsim", Imports: []string{"id", "raftfsm", "wal", "wal/vfs"}, ThirdParty: []string{"raft"}},
+		{Path: "internal/grpcmem", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "internal/incoming"},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
 		{Path: "internal/k8slike"},
