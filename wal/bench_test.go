@@ -253,6 +253,8 @@ func (d nowhere) Create(name string) (vfs.File, error) {
 
 func (nowhereFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
+func (nowhereFile) WritePartsAt([][]byte, int64) error { return nil }
+
 // BenchmarkIdleGroup reports what a group costs that has a configuration and a no-op in its
 // log and a vote, after its entries have left memory.
 func BenchmarkIdleGroup(b *testing.B) {

@@ -81,6 +81,8 @@ type Config struct {
 
 	manual     bool // tests compact by hand
 	batchBytes int  // a batch that has as many takes no more; tests make it small
+	// sharedBytes is how large an entry's data must be to be written from where it is; tests make it small.
+	sharedBytes int
 	// markAfter is how long nothing must have come until the end is marked.
 	markAfter time.Duration
 }
@@ -120,6 +122,7 @@ func (c Config) withDefaults() Config {
 	c.Spares = max(0, orDefault(c.Spares, DefaultSpares))
 	c.SpaceInterval = orDefault(c.SpaceInterval, DefaultSpaceInterval)
 	c.batchBytes = orDefault(c.batchBytes, batchBytes)
+	c.sharedBytes = orDefault(c.sharedBytes, sharedBytes)
 	c.markAfter = orDefault(c.markAfter, markAfter)
 	if c.OnOpen == nil {
 		c.OnOpen = func(int, int) {}

@@ -234,6 +234,7 @@ func (g *GroupLog) StoreLogs(entries []*raft.Log) error {
 		}
 		for _, e := range entries {
 			r := entryRecord(KindEntry, g.id, e)
+			r.stays = true
 			g.l.drop(g.ix.set(e.Index, g.l.put(&r)))
 			g.l.tail.add(g, e)
 		}

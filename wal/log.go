@@ -56,6 +56,7 @@ type Log struct {
 	secret           uint64
 
 	zeros     []byte        // the writer's
+	parts     [][]byte      // the writer's, empty between two writes
 	stop      chan struct{} // closed when the housekeeper is to end
 	endWaits  chan struct{} // closed by EndWaits
 	ended     sync.Once
@@ -129,7 +130,7 @@ type spare struct {
 // log is usable.
 func (l *Log) put(r *record) loc {
 	size := int64(r.size())
-	if len(l.cur.data) >= l.c.batchBytes {
+	if l.cur.bytes >= l.c.batchBytes {
 		l.full = append(l.full, l.cur)
 		l.cur = l.newBatch()
 	}
@@ -160,11 +161,10 @@ func (l *Log) place(r *record) loc {
 	}
 	n := len(b.chunks)
 	if n == 0 || b.chunks[n-1].seg != s {
-		b.chunks = append(b.chunks, chunkOf{seg: s, off: s.end, lo: len(b.data)})
+		b.chunks = append(b.chunks, chunkOf{seg: s, off: s.end})
 		n++
 	}
-	b.data = r.appendTo(b.data, s.salt)
-	b.chunks[n-1].hi = len(b.data)
+	b.add(&b.chunks[n-1], r, s.salt, r.stays && len(r.data) >= l.c.sharedBytes)
 	s.footer = appendItem(s.footer, r)
 	at := loc{s.seq, uint32(s.end), uint32(size)}
 	s.end += size
@@ -185,7 +185,7 @@ func (l *Log) sealHead() {
 	}
 	b := l.cur
 	if n := len(b.chunks); n == 0 || b.chunks[n-1].seg != s {
-		b.chunks = append(b.chunks, chunkOf{seg: s, off: s.end, lo: len(b.data), hi: len(b.data)})
+		b.chunks = append(b.chunks, chunkOf{seg: s, off: s.end})
 	}
 	c := &b.chunks[len(b.chunks)-1]
 	c.seal, c.footer = true, s.footer

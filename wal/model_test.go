@@ -307,6 +307,7 @@ func tidy() op {
 func testConfig() Config {
 	return Config{
 		SegmentBytes: 4096, TailBytes: 2000, SpaceInterval: -1, LowBytes: -1, FloorBytes: -1, manual: true, markAfter: time.Hour,
+		sharedBytes: 100,
 	}
 }
 

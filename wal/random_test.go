@@ -62,6 +62,7 @@ func TestRandomOperations(t *testing.T) {
 			x.c.SegmentBytes = []int64{4096, 8192, 20000}[x.r.IntN(3)]
 			x.c.TailBytes = []int64{-1, 1000, 1 << 20}[x.r.IntN(3)]
 			x.c.batchBytes = []int{0, 300, 3000}[x.r.IntN(3)]
+			x.c.sharedBytes = []int{1, 100, 1 << 20}[x.r.IntN(3)]
 			x.c.MaxPendingBytes = []int64{2000, 1 << 20}[x.r.IntN(2)]
 			x.c.Spares = []int{-1, 1, 3}[x.r.IntN(3)]
 			x.c.manual = x.r.IntN(2) == 0

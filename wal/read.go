@@ -70,8 +70,7 @@ func (g *GroupLog) read(index uint64, at loc, out *raft.Log) error {
 	}
 	s := l.bySeq[at.seg]
 	buf := make([]byte, at.size)
-	if pending := l.pendingBytes(s, at); pending != nil {
-		copy(buf, pending)
+	if l.readPending(s, at, buf) {
 		l.mu.Unlock()
 		r, _ := parseRecord(buf, s.salt) // it was made in this memory
 		r.entry(out)
@@ -108,18 +107,18 @@ func (l *Log) release(s *segment) {
 	}
 }
 
-// pendingBytes returns the bytes of a record that is not written yet, nil if it is.
-func (l *Log) pendingBytes(s *segment, at loc) []byte {
+// readPending copies a record that is not written yet; false: it is written.
+func (l *Log) readPending(s *segment, at loc, to []byte) bool {
 	for b := range l.waiting() {
 		for i := range b.chunks {
 			c := &b.chunks[i]
-			lo := int64(at.off) - c.off + int64(c.lo)
-			if c.seg == s && int64(at.off) >= c.off && lo < int64(c.hi) {
-				return b.data[lo : lo+int64(at.size)]
+			if from := int64(at.off) - c.off; c.seg == s && from >= 0 && from < int64(c.size) {
+				b.read(c, int(from), to)
+				return true
 			}
 		}
 	}
-	return nil
+	return false
 }
 
 // lose marks the group as lost, for good. The caller holds mu.

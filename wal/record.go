@@ -92,6 +92,7 @@ type record struct {
 	time   int64  // nanoseconds since the Unix epoch, 0 is unknown
 	ext    []byte // raft.Log.Extensions
 	data   []byte
+	stays  bool   // nobody changes data, as long as it is referred to
 	synced uint32 // offset in the segment that was durable when the record was appended; of the first one: where the segment before ends
 }
 
@@ -119,9 +120,14 @@ func (r *record) entry(out *raft.Log) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// appendTo appends the record's bytes. The salt goes into the checksum by exclusive or, so
-// an intact record of another generation of the file can never pass for one of this.
+// appendTo appends the record's bytes.
 func (r *record) appendTo(b []byte, salt uint32) []byte {
+	return append(r.appendHead(b, salt), r.data...)
+}
+
+// appendHead appends the record's bytes but for its data, which must follow. The salt goes into the checksum by
+// exclusive or, so an intact record of another generation of the file can never pass for one of this.
+func (r *record) appendHead(b []byte, salt uint32) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.size()))
@@ -133,8 +139,8 @@ func (r *record) appendTo(b []byte, salt uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.term)
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.time))
 	b = append(b, r.ext...)
-	b = append(b, r.data...)
-	binary.LittleEndian.PutUint32(b[at:], checksum(b[at+4:])^salt)
+	sum := crc32.Update(checksum(b[at+4:]), crc32.MakeTable(crc32.Castagnoli), r.data)
+	binary.LittleEndian.PutUint32(b[at:], sum^salt)
 	return b
 }
 

@@ -45,10 +45,10 @@ func (l *Log) write() {
 		}
 		l.inflight = b
 		l.began = time.Now()
-		near := l.nears(int64(len(b.data)))
+		near := l.nears(int64(b.bytes))
 		l.mu.Unlock()
 		if near {
-			l.checkSpace(int64(len(b.data)))
+			l.checkSpace(int64(b.bytes))
 		}
 		err := l.writeBatch(b)
 		l.mu.Lock()
@@ -86,16 +86,16 @@ func (l *Log) next() *batch {
 func (l *Log) finish(b *batch) {
 	last := &b.chunks[len(b.chunks)-1]
 	if !last.seal {
-		l.synced = loc{seg: last.seg.seq, off: uint32(last.off) + uint32(last.hi-last.lo)}
+		l.synced = loc{seg: last.seg.seq, off: uint32(last.off) + uint32(last.size)}
 	}
 	l.durable.Store(uint64(b.end))
 	l.inflight = nil
-	l.pending -= int64(len(b.data))
+	l.pending -= int64(b.bytes)
 	l.syncs++
 	if cap(b.data) <= bufferBytes && len(l.buffers) < spareBuffers {
 		l.buffers = append(l.buffers, b.data[:0])
 	}
-	b.data = nil
+	b.data, b.chunks = nil, nil
 	l.idle.Reset(l.c.markAfter)
 	if l.freeAt != 0 && l.freeAt <= b.end {
 		l.freeAt = 0
@@ -136,10 +136,11 @@ func (l *Log) writeBatch(b *batch) error {
 		if err := l.fileOf(s); err != nil {
 			return err
 		}
-		if c.hi > c.lo {
-			_, err := s.file.WriteAt(b.data[c.lo:c.hi], c.off)
-			if err == nil && !c.seal && c.hi-c.lo <= aheadMost {
-				err = l.extend(s, c.off+int64(c.hi-c.lo))
+		if c.size > 0 {
+			var err error
+			l.parts, err = b.write(c, l.parts)
+			if err == nil && !c.seal && c.size <= aheadMost {
+				err = l.extend(s, c.off+int64(c.size))
 			}
 			if err != nil {
 				return fmt.Errorf("write to %s: %w", segmentName(s.seq), err)
@@ -170,12 +171,12 @@ func (l *Log) sync(s *segment) error {
 // endSegment makes a segment's records durable, before there are any in the next one, and leaves
 // the rest to the roller.
 func (l *Log) endSegment(c *chunkOf) error {
-	if c.hi > c.lo { // else earlier batches have synced it all
+	if c.size > 0 { // else earlier batches have synced it all
 		if err := l.sync(c.seg); err != nil {
 			return err
 		}
 	}
-	return l.handOver(&ended{c.seg, c.off + int64(c.hi-c.lo), c.footer})
+	return l.handOver(&ended{c.seg, c.off + int64(c.size), c.footer})
 }
 
 // extend writes zeros behind the records if they reach the end of the file. They double a

@@ -38,7 +38,7 @@ func Table() []Package {
 		{Path: "definitions", Pure: true, Imports: []string{"id", "message", "argument", "catalog"}},
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
-		{Path: "wal/vfs"},
+		{Path: "wal/vfs", ThirdParty: []string{"sys"}},
 		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/latency", "internal/phase", "internal/wait"}, ThirdParty: []string{"raft"}},
 		{
 			Path: "raftfsm", Imports: []string{"id", "clock", "wal", "internal/wait"},

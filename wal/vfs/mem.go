@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -238,6 +239,12 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	}
 	f.d.write(p, off)
 	return len(p), nil
+}
+
+// WritePartsAt implements File. It is one write.
+func (f *memFile) WritePartsAt(parts [][]byte, off int64) error {
+	_, err := f.WriteAt(bytes.Join(parts, nil), off)
+	return err
 }
 
 // write marks the sectors that a crash may lose.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // datasync flushes the bytes and what is needed to read them, but not the times of the
@@ -21,6 +23,39 @@ func datasync(f *os.File) error {
 			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 		}
 	}
+}
+
+// mostParts is how many parts the system takes at a time.
+const mostParts = 1024
+
+// WritePartsAt implements File without a copy of the parts in one piece.
+func (f osFile) WritePartsAt(parts [][]byte, off int64) error {
+	for parts = behind(parts, 0); len(parts) > 0; {
+		n, err := unix.Pwritev(int(f.Fd()), parts[:min(len(parts), mostParts)], off)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return &os.PathError{Op: "pwritev", Path: f.Name(), Err: err}
+		case n == 0:
+			return &os.PathError{Op: "pwritev", Path: f.Name(), Err: io.ErrShortWrite}
+		default:
+			off += int64(n)
+			parts = behind(parts, n)
+		}
+	}
+	return nil
+}
+
+// behind returns what is left of parts when so many bytes of them are written, none of it empty at its beginning.
+func behind(parts [][]byte, written int) [][]byte {
+	for len(parts) > 0 && written >= len(parts[0]) {
+		written -= len(parts[0])
+		parts = parts[1:]
+	}
+	if len(parts) > 0 {
+		parts[0] = parts[0][written:]
+	}
+	return parts
 }
 
 func (f osFile) Allocate(size int64) error {

@@ -12,6 +12,18 @@ import (
 
 func datasync(f *os.File) error { return f.Sync() }
 
+// WritePartsAt implements File.
+func (f osFile) WritePartsAt(parts [][]byte, off int64) error {
+	for _, p := range parts {
+		n, err := f.WriteAt(p, off)
+		if err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return nil
+}
+
 // Allocate is not known here.
 func (f osFile) Allocate(int64) error { return errors.ErrUnsupported }
 

@@ -39,6 +39,9 @@ type File interface {
 	io.ReaderAt
 	// WriteAt writes at an offset, beyond the end too; it survives a power cut after Sync.
 	io.WriterAt
+	// WritePartsAt writes parts one behind the other at an offset, as WriteAt would write them in one piece. It
+	// may change the slice parts, but not the bytes.
+	WritePartsAt(parts [][]byte, off int64) error
 	// Sync makes the bytes and the size durable. After an error nothing is known about
 	// what was written since the last success, and a repetition proves nothing.
 	Sync() error

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -38,7 +39,8 @@ func TestDirs(t *testing.T) {
 			if _, err := d.Create("a"); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("create: %v", err)
 			}
-			must[int](t)(f.WriteAt([]byte("hello"), 1000))
+			parts := [][]byte{nil, []byte("he"), nil, []byte("l"), []byte("lo"), nil}
+			check(t, f.WritePartsAt(parts, 1000))
 			check(t, f.Sync())
 			check(t, d.Rename("a", "b"))
 			check(t, d.SyncDir())
@@ -66,6 +68,35 @@ func TestDirs(t *testing.T) {
 				}
 			}
 			check(t, f.Close())
+		})
+	}
+}
+
+// Parts are written like one piece, however many they are and however large, and are not changed.
+func TestWriteParts(t *testing.T) {
+	for name, d := range map[string]Dir{"os": must[Dir](t)(OS(t.TempDir())), "mem": NewMem()} {
+		t.Run(name, func(t *testing.T) {
+			f := must[File](t)(d.Create("a"))
+			const count, at = 5000, 77
+			var parts [][]byte
+			for i := range count {
+				parts = append(parts, bytes.Repeat([]byte{byte(i)}, i%7*i%300))
+			}
+			parts[count/2] = bytes.Repeat([]byte("large"), 1<<20)
+			want := bytes.Join(parts, nil)
+			check(t, f.WritePartsAt(slices.Clone(parts), at))
+			got := make([]byte, len(want)+1)
+			if n, err := f.ReadAt(got, at); n != len(want) || !errors.Is(err, io.EOF) || !bytes.Equal(got[:n], want) {
+				t.Errorf("%d bytes, %v; written were %d", n, err, len(want))
+			}
+			if !bytes.Equal(bytes.Join(parts, nil), want) {
+				t.Error("the parts were changed")
+			}
+			check(t, f.WritePartsAt(nil, at))
+			check(t, f.Close())
+			if err := f.WritePartsAt([][]byte{[]byte("a"), []byte("b")}, 0); name == "os" && err == nil {
+				t.Error("written to a closed file")
+			}
 		})
 	}
 }
