@@ -16,29 +16,35 @@ import (
 // Measure finds out the size of the frame in bytes, and returns it. It is called once, before the frame is
 // written.
 func (f *Out) Measure() int {
+	f.apart = 0
 	switch {
 	case f.Call != nil:
 		f.Call.size = sizeAppend(&f.Call.Args)
 		f.size = bytesSize(fieldRaftCall, sizeCall(f.Call))
+		for _, e := range f.Call.Args.Entries {
+			f.apart += apart(e.Data) + apart(e.Extensions)
+		}
 	case f.Answer != nil:
 		f.size = bytesSize(fieldRaftAnswer, sizeAnswer(f.Answer))
 	default:
-		f.size = proto.Size(f.Frame)
+		f.size, f.apart = measureFrame(f.Frame)
 	}
 	return f.size
 }
 
 // append writes exactly the bytes that Measure has counted, if the frame was not changed since.
-func (f *Out) append(b []byte) ([]byte, error) {
+func (f *Out) append(w *writer) error {
 	switch {
 	case f.Call != nil:
-		b = appendLength(b, fieldRaftCall, sizeCall(f.Call))
-		return writeCall(b, f.Call), nil
+		w.b = appendLength(w.b, fieldRaftCall, sizeCall(f.Call))
+		w.call(f.Call)
+		return nil
 	case f.Answer != nil:
-		b = appendLength(b, fieldRaftAnswer, sizeAnswer(f.Answer))
-		return writeAnswer(b, f.Answer), nil
+		w.b = appendLength(w.b, fieldRaftAnswer, sizeAnswer(f.Answer))
+		w.b = writeAnswer(w.b, f.Answer)
+		return nil
 	default:
-		return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, f.Frame)
+		return w.frame(f.Frame)
 	}
 }
 
@@ -52,69 +58,70 @@ type Codec struct {
 // NewCodec returns a codec on a pool of buffers.
 func NewCodec(p *grpcmem.Pool) Codec { return Codec{CodecV2: grpcmem.NewCodec(p), pool: p} }
 
-// Marshal implements encoding.CodecV2.
+// Marshal implements encoding.CodecV2. The result refers to large data of the frames, which must never be
+// changed, until gRPC has written it.
 func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	m, ours := v.(*OutMessage)
 	if !ours {
 		return c.CodecV2.Marshal(v)
 	}
-	size := 0
+	size, shared := 0, 0
 	for i := range m.Frames {
 		size += bytesSize(fieldFrames, m.Frames[i].size)
+		shared += m.Frames[i].apart
 	}
-	buf := c.pool.Get(size)
-	b := (*buf)[:0]
-	var err error
+	buf := c.pool.Get(size - shared)
+	w := writer{b: (*buf)[:0], large: m.large[:0]}
 	for i := range m.Frames {
-		b = appendLength(b, fieldFrames, m.Frames[i].size)
-		if b, err = m.Frames[i].append(b); err != nil {
+		w.b = appendLength(w.b, fieldFrames, m.Frames[i].size)
+		if err := m.Frames[i].append(&w); err != nil {
 			c.pool.Put(buf)
 			return nil, err
 		}
 	}
-	if len(b) != size {
+	m.large = w.large
+	if len(w.b)+shared != size {
 		c.pool.Put(buf)
-		return nil, fmt.Errorf("transport: a message has %d bytes, measured were %d: a frame was changed after it was queued", len(b), size)
+		return nil, fmt.Errorf("transport: a message has %d bytes, measured were %d: a frame was changed after it was queued", len(w.b)+shared, size)
 	}
-	*buf = b
-	return mem.BufferSlice{mem.NewBuffer(buf, c.pool)}, nil
+	*buf = w.b
+	return w.message(mem.NewBuffer(buf, c.pool)), nil
 }
 
-// Unmarshal implements encoding.CodecV2.
+// Unmarshal implements encoding.CodecV2. Frames keep nothing of data.
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ours := v.(*InMessage)
 	if !ours {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	buf := data.MaterializeToBuffer(c.pool)
-	defer buf.Free()
-	return m.read(buf.ReadOnlyData())
+	return m.read(source{rest: data, left: data.Len()})
 }
 
 var errMalformed = errors.New("transport: malformed message on a link")
 
-// read takes a message apart. Nothing refers to b afterwards.
-func (m *InMessage) read(b []byte) error {
+// read takes a message apart. Nothing refers to its bytes afterwards.
+func (m *InMessage) read(s source) error {
 	clear(m.Frames)
-	m.Frames, m.Bytes = m.Frames[:0], len(b)
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
+	m.Frames, m.Bytes = m.Frames[:0], s.left
+	for s.left > 0 {
+		field := s
+		number, kind, ok := s.tag()
+		if !ok {
 			return errMalformed
 		}
-		b = b[n:]
 		if number != fieldFrames || kind != protowire.BytesType {
-			if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+			all := field.view()
+			_, _, n := protowire.ConsumeField(all)
+			if n < 0 {
 				return errMalformed
 			}
-			b = b[n:]
+			s = source{cur: all[n:], left: len(all) - n}
 			continue
 		}
-		frame, n := protowire.ConsumeBytes(b)
-		if n < 0 {
+		frame, ok := s.bytes()
+		if !ok {
 			return errMalformed
 		}
-		b = b[n:]
 		f, err := m.readFrame(frame)
 		if err != nil {
 			return err
@@ -124,23 +131,31 @@ func (m *InMessage) read(b []byte) error {
 	return nil
 }
 
-// readFrame reads AppendEntries and its answer by hand if they are written as this
-// package writes them, and everything else by package proto.
-func (m *InMessage) readFrame(b []byte) (In, error) {
-	number, kind, n := protowire.ConsumeTag(b)
-	if n > 0 && kind == protowire.BytesType && (number == fieldRaftCall || number == fieldRaftAnswer) {
-		if inner, used := protowire.ConsumeBytes(b[n:]); used == len(b)-n {
-			if number == fieldRaftCall {
-				if f, ok := readCall(inner, m.names); ok {
-					return f, nil
-				}
-			} else if f, ok := readAnswer(inner, m.names); ok {
+// readFrame reads the frames that carry most by hand if they are written as this package
+// writes them, and everything else by package proto.
+func (m *InMessage) readFrame(s source) (In, error) {
+	if number, inner, ok := s.only(); ok {
+		switch number {
+		case fieldRaftCall:
+			if f, ok := readCall(inner, m.names); ok {
 				return f, nil
+			}
+		case fieldRaftAnswer:
+			if f, ok := readAnswer(inner, m.names); ok {
+				return f, nil
+			}
+		case fieldQueueCommand:
+			if c := readCommand(inner); c != nil {
+				return In{Frame: &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: c}}}, nil
+			}
+		case fieldDeliveries:
+			if d := readDeliveries(inner); d != nil {
+				return In{Frame: &nodev1.Frame{Kind: &nodev1.Frame_Deliveries{Deliveries: d}}}, nil
 			}
 		}
 	}
 	f := &nodev1.Frame{}
-	if err := proto.Unmarshal(b, f); err != nil {
+	if err := proto.Unmarshal(s.view(), f); err != nil {
 		return In{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
 	return In{Frame: f}, nil

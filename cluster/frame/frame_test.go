@@ -181,10 +181,19 @@ func FuzzWire(f *testing.F) {
 	for _, c := range calls() {
 		f.Add(encode(f, &OutMessage{Frames: []Out{{Call: &AppendCall{Group: 1024, Request: 300, Args: *c}}, {Answer: &AppendAnswer{Request: 4}}}}))
 	}
+	for _, x := range queueFrames() {
+		f.Add(encode(f, &OutMessage{Frames: []Out{{Frame: x}}}))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := NewInMessage("n1")
 		p := &nodev1.LinkRequest{}
-		err, protoErr := m.read(b), proto.Unmarshal(b, p)
+		err, protoErr := m.read(cut(b, len(b), 1)), proto.Unmarshal(b, p)
+		for _, size := range []int{1, 3, 64} {
+			n := NewInMessage("n1")
+			if again := n.read(cut(b, 0, size)); (again == nil) != (err == nil) || err == nil && !sameFrames(n.Frames, m.Frames) {
+				t.Fatalf("in pieces of %d: %+v, %v; whole: %+v, %v", size, n.Frames, again, m.Frames, err)
+			}
+		}
 		if protoErr != nil {
 			return // it may be taken: what it says is checked by raft
 		}
@@ -192,6 +201,9 @@ func FuzzWire(f *testing.F) {
 			t.Fatalf("%d frames, %v; by proto %d", len(m.Frames), err, len(p.GetFrames()))
 		}
 		for i, in := range m.Frames {
+			if in.Frame != nil && !proto.Equal(in.Frame, p.GetFrames()[i]) {
+				t.Fatalf("read %v, by proto %v", in.Frame, p.GetFrames()[i])
+			}
 			if in.Call == nil || proto.Size(p.GetFrames()[i]) != protoSizeOf(in) {
 				continue // not as this package writes it
 			}

@@ -1,49 +1,14 @@
 package frame
 
 import (
-	"bytes"
-
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// smallBytes is up to which size the data of entries shares one piece of memory with the
-// others of its call; larger data has its own, so that it can be freed alone.
-const smallBytes = 1 << 10
-
-// fields calls one of two functions for every field of a message; false: it is malformed,
-// or has a field of another type, or one that the functions refuse.
-func fields(b []byte, number func(protowire.Number, uint64) bool, data func(protowire.Number, []byte) bool) bool {
-	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return false
-		}
-		b = b[n:]
-		switch kind {
-		case protowire.VarintType:
-			v, n := protowire.ConsumeVarint(b)
-			if n < 0 || !number(field, v) {
-				return false
-			}
-			b = b[n:]
-		case protowire.BytesType:
-			v, n := protowire.ConsumeBytes(b)
-			if n < 0 || !data(field, v) {
-				return false
-			}
-			b = b[n:]
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // readCall reads a RaftCall that holds AppendEntries; false: it is left to package proto.
-func readCall(b []byte, known names) (In, bool) {
+func readCall(s source, known names) (In, bool) {
 	var f In
-	ok := fields(b, func(field protowire.Number, v uint64) bool {
+	ok := s.fields(func(field protowire.Number, v uint64) bool {
 		switch field {
 		case fieldGroup:
 			f.Group = v
@@ -53,7 +18,7 @@ func readCall(b []byte, known names) (In, bool) {
 			return false
 		}
 		return true
-	}, func(field protowire.Number, v []byte) bool {
+	}, func(field protowire.Number, v source) bool {
 		if field != fieldCallAppend || f.Call != nil {
 			return false
 		}
@@ -64,27 +29,19 @@ func readCall(b []byte, known names) (In, bool) {
 }
 
 // readAppendRequest returns nil if the bytes are not as this package writes them.
-func readAppendRequest(b []byte, known names) *raft.AppendEntriesRequest {
-	count, small, ok := countEntries(b)
+func readAppendRequest(s source, known names) *raft.AppendEntriesRequest {
+	count, shared, ok := countEntries(s)
 	if !ok {
 		return nil
 	}
 	r := &raft.AppendEntriesRequest{}
 	var logs []raft.Log
-	var shared []byte
+	var h holder
 	if count > 0 {
 		logs, r.Entries = make([]raft.Log, count), make([]*raft.Log, 0, count)
-		shared = make([]byte, 0, small)
+		h.shared = make([]byte, 0, shared)
 	}
-	hold := func(v []byte) []byte {
-		if len(v) > smallBytes {
-			return bytes.Clone(v)
-		}
-		from := len(shared)
-		shared = append(shared, v...)
-		return shared[from:len(shared):len(shared)]
-	}
-	ok = fields(b, func(field protowire.Number, v uint64) bool {
+	ok = s.fields(func(field protowire.Number, v uint64) bool {
 		switch field {
 		case 2:
 			r.Term = v
@@ -98,16 +55,16 @@ func readAppendRequest(b []byte, known names) *raft.AppendEntriesRequest {
 			return false
 		}
 		return true
-	}, func(field protowire.Number, v []byte) bool {
+	}, func(field protowire.Number, v source) bool {
 		switch field {
 		case 1:
 			return readHeader(v, &r.RPCHeader, known)
 		case 5:
 			l := &logs[len(r.Entries)]
 			r.Entries = append(r.Entries, l)
-			return readEntry(v, l, hold)
+			return readEntry(v, l, &h)
 		case 7:
-			r.Leader = known.share(v) //nolint:staticcheck // older members send it
+			r.Leader = known.share(v.view()) //nolint:staticcheck // older members send it
 			return true
 		default:
 			return false
@@ -120,27 +77,25 @@ func readAppendRequest(b []byte, known names) *raft.AppendEntriesRequest {
 }
 
 // countEntries returns how many entries a request has and what their small data takes.
-func countEntries(b []byte) (count, small int, ok bool) {
+func countEntries(s source) (count, shared int, ok bool) {
 	skip := func(protowire.Number, uint64) bool { return true }
-	ok = fields(b, skip, func(field protowire.Number, v []byte) bool {
+	ok = s.fields(skip, func(field protowire.Number, v source) bool {
 		if field != 5 {
 			return true
 		}
 		count++
-		return fields(v, skip, func(_ protowire.Number, data []byte) bool {
-			if len(data) <= smallBytes {
-				small += len(data)
-			}
+		return v.fields(skip, func(_ protowire.Number, data source) bool {
+			shared += small(data)
 			return true
 		})
 	})
-	return count, small, ok
+	return count, shared, ok
 }
 
 // readEntry refuses fields and types of entries that it does not know, which leaves the call to package
 // proto.
-func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
-	return fields(b, func(field protowire.Number, v uint64) bool {
+func readEntry(s source, l *raft.Log, h *holder) bool {
+	return s.fields(func(field protowire.Number, v uint64) bool {
 		switch {
 		case field == 1:
 			l.Index = v
@@ -152,12 +107,12 @@ func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
 			return false
 		}
 		return true
-	}, func(field protowire.Number, v []byte) bool {
+	}, func(field protowire.Number, v source) bool {
 		switch field {
 		case 4:
-			l.Data = hold(v)
+			l.Data = h.hold(v)
 		case 5:
-			l.Extensions = hold(v)
+			l.Extensions = h.hold(v)
 		default:
 			return false
 		}
@@ -166,16 +121,16 @@ func readEntry(b []byte, l *raft.Log, hold func([]byte) []byte) bool {
 }
 
 // readHeader shares the peer's id.
-func readHeader(b []byte, h *raft.RPCHeader, known names) bool {
-	return fields(b, func(field protowire.Number, v uint64) bool {
+func readHeader(s source, h *raft.RPCHeader, known names) bool {
+	return s.fields(func(field protowire.Number, v uint64) bool {
 		h.ProtocolVersion = raft.ProtocolVersion(int32(v))
 		return field == 1
-	}, func(field protowire.Number, v []byte) bool {
+	}, func(field protowire.Number, v source) bool {
 		switch field {
 		case 2:
-			h.ID = known.share(v)
+			h.ID = known.share(v.view())
 		case 3:
-			h.Addr = known.share(v)
+			h.Addr = known.share(v.view())
 		default:
 			return false
 		}
@@ -185,12 +140,12 @@ func readHeader(b []byte, h *raft.RPCHeader, known names) bool {
 
 // readAnswer reads a RaftAnswer that holds AppendEntries and no error; false: it is left
 // to package proto.
-func readAnswer(b []byte, known names) (In, bool) {
+func readAnswer(s source, known names) (In, bool) {
 	var f In
-	ok := fields(b, func(field protowire.Number, v uint64) bool {
+	ok := s.fields(func(field protowire.Number, v uint64) bool {
 		f.Request = v
 		return field == fieldAnswer
-	}, func(field protowire.Number, v []byte) bool {
+	}, func(field protowire.Number, v source) bool {
 		if field != fieldAnsAppend || f.Answer != nil {
 			return false
 		}
@@ -201,9 +156,9 @@ func readAnswer(b []byte, known names) (In, bool) {
 }
 
 // readAppendResponse returns nil if the bytes are not as this package writes them.
-func readAppendResponse(b []byte, known names) *raft.AppendEntriesResponse {
+func readAppendResponse(s source, known names) *raft.AppendEntriesResponse {
 	r := &raft.AppendEntriesResponse{}
-	ok := fields(b, func(field protowire.Number, v uint64) bool {
+	ok := s.fields(func(field protowire.Number, v uint64) bool {
 		switch field {
 		case 2:
 			r.Term = v
@@ -217,7 +172,7 @@ func readAppendResponse(b []byte, known names) *raft.AppendEntriesResponse {
 			return false
 		}
 		return true
-	}, func(field protowire.Number, v []byte) bool {
+	}, func(field protowire.Number, v source) bool {
 		return field == 1 && readHeader(v, &r.RPCHeader, known)
 	})
 	if !ok {

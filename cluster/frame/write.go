@@ -2,8 +2,71 @@ package frame
 
 import (
 	"github.com/hashicorp/raft"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// sharedBytes is how large data must be to be sent from where it is. To copy less costs less than one more piece.
+const sharedBytes = 4 << 10
+
+// writer writes a message into b, but for large data, which comes in between.
+type writer struct {
+	b     []byte
+	large []large
+}
+
+// large is data that belongs at a place of a writer's bytes.
+type large struct {
+	at   int
+	data []byte
+}
+
+// apart returns how many bytes of data are not copied.
+func apart(data []byte) int {
+	if len(data) < sharedBytes {
+		return 0
+	}
+	return len(data)
+}
+
+// data writes a field. It leaves out what is empty, as package proto does.
+func (w *writer) data(number protowire.Number, data []byte) {
+	if len(data) > 0 {
+		w.element(number, data)
+	}
+}
+
+// element writes one of several fields with a number, even if it is empty.
+func (w *writer) element(number protowire.Number, data []byte) {
+	w.b = appendLength(w.b, number, len(data))
+	if apart(data) == 0 {
+		w.b = append(w.b, data...)
+		return
+	}
+	w.large = append(w.large, large{len(w.b), data})
+}
+
+// message returns all that was written, in order. own is b, which it takes over.
+func (w *writer) message(own mem.Buffer) mem.BufferSlice {
+	if len(w.large) == 0 {
+		return mem.BufferSlice{own}
+	}
+	all := make(mem.BufferSlice, 0, 2*len(w.large)+1)
+	from, end := 0, own.Len()
+	for _, l := range w.large {
+		if l.at > from {
+			all = append(all, own.Slice(from, l.at))
+		}
+		all = append(all, mem.SliceBuffer(l.data))
+		from = l.at
+	}
+	if from < end {
+		all = append(all, own.Slice(from, end))
+	}
+	own.Free() // its slices hold it
+	clear(w.large)
+	return all
+}
 
 // Sizes and bytes of AppendEntries and its answer, fields in the order of their numbers,
 // zero values left out, as package proto writes them.
@@ -94,34 +157,34 @@ func sizeAppend(r *raft.AppendEntriesRequest) int {
 	return n + uintSize(6, r.LeaderCommitIndex) + dataSize(7, r.Leader) //nolint:staticcheck // older members read it
 }
 
-// writeAppend must write what sizeAppend counts, in the order of the fields' numbers.
-func writeAppend(b []byte, r *raft.AppendEntriesRequest) []byte {
-	b = writeHeader(b, &r.RPCHeader)
-	b = appendUint(b, 2, r.Term)
-	b = appendUint(b, 3, r.PrevLogEntry)
-	b = appendUint(b, 4, r.PrevLogTerm)
+// appendRequest must write what sizeAppend counts, in the order of the fields' numbers.
+func (w *writer) appendRequest(r *raft.AppendEntriesRequest) {
+	w.b = writeHeader(w.b, &r.RPCHeader)
+	w.b = appendUint(w.b, 2, r.Term)
+	w.b = appendUint(w.b, 3, r.PrevLogEntry)
+	w.b = appendUint(w.b, 4, r.PrevLogTerm)
 	for _, l := range r.Entries {
-		b = appendLength(b, 5, sizeEntry(l))
-		b = appendUint(b, 1, l.Index)
-		b = appendUint(b, 2, l.Term)
-		b = appendUint(b, 3, uint64(l.Type))
-		b = appendData(b, 4, l.Data)
-		b = appendData(b, 5, l.Extensions)
+		w.b = appendLength(w.b, 5, sizeEntry(l))
+		w.b = appendUint(w.b, 1, l.Index)
+		w.b = appendUint(w.b, 2, l.Term)
+		w.b = appendUint(w.b, 3, uint64(l.Type))
+		w.data(4, l.Data)
+		w.data(5, l.Extensions)
 	}
-	b = appendUint(b, 6, r.LeaderCommitIndex)
-	return appendData(b, 7, r.Leader) //nolint:staticcheck // older members read it
+	w.b = appendUint(w.b, 6, r.LeaderCommitIndex)
+	w.b = appendData(w.b, 7, r.Leader) //nolint:staticcheck // older members read it
 }
 
 func sizeCall(c *AppendCall) int {
 	return uintSize(fieldGroup, c.Group) + uintSize(fieldCall, c.Request) + bytesSize(fieldCallAppend, c.size)
 }
 
-// writeCall relies on the size that Measure has put into c.
-func writeCall(b []byte, c *AppendCall) []byte {
-	b = appendUint(b, fieldGroup, c.Group)
-	b = appendUint(b, fieldCall, c.Request)
-	b = appendLength(b, fieldCallAppend, c.size)
-	return writeAppend(b, &c.Args)
+// call relies on the size that Measure has put into c.
+func (w *writer) call(c *AppendCall) {
+	w.b = appendUint(w.b, fieldGroup, c.Group)
+	w.b = appendUint(w.b, fieldCall, c.Request)
+	w.b = appendLength(w.b, fieldCallAppend, c.size)
+	w.appendRequest(&c.Args)
 }
 
 func sizeResponse(r *raft.AppendEntriesResponse) int {
