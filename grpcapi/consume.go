@@ -293,7 +293,7 @@ func (x *consumeStream) deliver() (ended bool, err error) {
 	if len(out.taken) == 0 {
 		return false, nil
 	}
-	return false, x.stream.Send(out.response())
+	return false, x.stream.SendMsg(out.message())
 }
 
 // sendActivity sends whether the consumer is the active one, if that has changed.

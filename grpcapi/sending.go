@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/internal/grpcmem"
 	"github.com/quorate/quorate/internal/incoming"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -172,12 +173,19 @@ func (a *largeAnswer) encode() (mem.BufferSlice, error) {
 }
 
 // answerCodec encodes what the server sends.
-type answerCodec struct{ encoding.CodecV2 }
+type answerCodec struct {
+	encoding.CodecV2
+	memory *grpcmem.Pool
+}
 
 // Marshal implements encoding.CodecV2.
 func (c answerCodec) Marshal(v any) (mem.BufferSlice, error) {
-	if a, is := v.(*largeAnswer); is {
-		return a.encode()
+	switch v := v.(type) {
+	case *largeAnswer:
+		return v.encode()
+	case *outgoing:
+		return v.encode(c.memory)
+	default:
+		return c.CodecV2.Marshal(v)
 	}
-	return c.CodecV2.Marshal(v)
 }

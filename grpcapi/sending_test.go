@@ -30,7 +30,7 @@ func answered(t *testing.T, b *budget, conn *countedConn) mem.BufferSlice {
 	if b.resize(a, size); b.node.Used() != size {
 		t.Errorf("%d bytes are taken, want %d", b.node.Used(), size)
 	}
-	data, err := answerCodec{encoding.GetCodecV2(grpcproto.Name)}.Marshal(&largeAnswer{message: m, room: r})
+	data, err := answerCodec{CodecV2: encoding.GetCodecV2(grpcproto.Name)}.Marshal(&largeAnswer{message: m, room: r})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func New(c Config) *Server {
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.StreamInterceptor(s.stream),
-		grpc.ForceServerCodecV2(answerCodec{s.codec}),
+		grpc.ForceServerCodecV2(answerCodec{s.codec, memory}),
 	)
 	to := guarded{s}
 	brokerv1.RegisterBrokerServer(to, &brokerServer{s: s})

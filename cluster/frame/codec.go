@@ -16,18 +16,18 @@ import (
 // Measure finds out the size of the frame in bytes, and returns it. It is called once, before the frame is
 // written.
 func (f *Out) Measure() int {
-	f.apart = 0
+	f.shared = 0
 	switch {
 	case f.Call != nil:
 		f.Call.size = sizeAppend(&f.Call.Args)
 		f.size = bytesSize(fieldRaftCall, sizeCall(f.Call))
 		for _, e := range f.Call.Args.Entries {
-			f.apart += apart(e.Data) + apart(e.Extensions)
+			f.shared += grpcmem.Shared(e.Data) + grpcmem.Shared(e.Extensions)
 		}
 	case f.Answer != nil:
 		f.size = bytesSize(fieldRaftAnswer, sizeAnswer(f.Answer))
 	default:
-		f.size, f.apart = measureFrame(f.Frame)
+		f.size, f.shared = measureFrame(f.Frame)
 	}
 	return f.size
 }
@@ -36,12 +36,12 @@ func (f *Out) Measure() int {
 func (f *Out) append(w *writer) error {
 	switch {
 	case f.Call != nil:
-		w.b = appendLength(w.b, fieldRaftCall, sizeCall(f.Call))
+		w.B = appendLength(w.B, fieldRaftCall, sizeCall(f.Call))
 		w.call(f.Call)
 		return nil
 	case f.Answer != nil:
-		w.b = appendLength(w.b, fieldRaftAnswer, sizeAnswer(f.Answer))
-		w.b = writeAnswer(w.b, f.Answer)
+		w.B = appendLength(w.B, fieldRaftAnswer, sizeAnswer(f.Answer))
+		w.B = writeAnswer(w.B, f.Answer)
 		return nil
 	default:
 		return w.frame(f.Frame)
@@ -68,24 +68,18 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	size, shared := 0, 0
 	for i := range m.Frames {
 		size += bytesSize(fieldFrames, m.Frames[i].size)
-		shared += m.Frames[i].apart
+		shared += m.Frames[i].shared
 	}
-	buf := c.pool.Get(size - shared)
-	w := writer{b: (*buf)[:0], large: m.large[:0]}
+	w := &m.writer
+	w.Begin(c.pool, size-shared)
 	for i := range m.Frames {
-		w.b = appendLength(w.b, fieldFrames, m.Frames[i].size)
-		if err := m.Frames[i].append(&w); err != nil {
-			c.pool.Put(buf)
+		w.B = appendLength(w.B, fieldFrames, m.Frames[i].size)
+		if err := m.Frames[i].append(w); err != nil {
+			w.Drop()
 			return nil, err
 		}
 	}
-	m.large = w.large
-	if len(w.b)+shared != size {
-		c.pool.Put(buf)
-		return nil, fmt.Errorf("transport: a message has %d bytes, measured were %d: a frame was changed after it was queued", len(w.b)+shared, size)
-	}
-	*buf = w.b
-	return w.message(mem.NewBuffer(buf, c.pool)), nil
+	return w.Finish(size)
 }
 
 // Unmarshal implements encoding.CodecV2. Frames keep nothing of data.

@@ -41,7 +41,7 @@ type Out struct {
 	Answer *AppendAnswer
 	Unsent func() // if not nil: called once if no byte of the frame was given to the stream
 	size   int    // bytes of the frame, by Measure
-	apart  int    // of them those that are sent from where they are
+	shared int    // of them those that are sent from where they are
 }
 
 // AppendCall is a RaftCall with AppendEntries.
@@ -64,7 +64,7 @@ func (f *Out) Size() int { return f.size }
 type OutMessage struct {
 	Frames []Out
 
-	large []large // of the writer, used again
+	writer writer
 }
 
 // In is a frame that was received: AppendEntries, its answer, or any other.

@@ -27,7 +27,7 @@ func queueFrames() []*nodev1.Frame {
 		command(&nodev1.QueueCommand{Queue: 1 << 40}),
 		command(&nodev1.QueueCommand{
 			Request: 7, Queue: 1024, Header: []byte("header"), Deferrable: true,
-			Bodies: [][]byte{[]byte("small"), large, {}, large[:sharedBytes], large[:sharedBytes-1], large[:smallBytes], large[:smallBytes+1]},
+			Bodies: [][]byte{[]byte("small"), large, {}, large[:5000], large[:5000-1], large[:smallBytes], large[:smallBytes+1]},
 		}),
 		command(&nodev1.QueueCommand{Request: 8, Queue: 1024, Header: large}),
 		deliveries(&nodev1.Deliveries{}),
@@ -35,7 +35,7 @@ func queueFrames() []*nodev1.Frame {
 			{Epoch: 1, Session: 2, Tag: 3, MsgId: 1 << 50, DeliveryCount: 4, AcquiredCount: 1 << 31, Message: large, Annotations: []byte("annotations")},
 			{},
 			{MsgId: 2, Message: []byte("small")},
-			{MsgId: 3, Message: large[:sharedBytes], Annotations: large},
+			{MsgId: 3, Message: large[:5000], Annotations: large},
 		}}),
 	}
 }
@@ -156,13 +156,15 @@ func TestLargeDataIsNotCopied(t *testing.T) {
 
 // The bytes of a frame that was changed after it was measured are not sent.
 func TestChangedFrame(t *testing.T) {
-	for _, size := range []int{10, sharedBytes, 2 * sharedBytes} {
-		f := queueFrames()[1]
-		m := &OutMessage{Frames: []Out{{Frame: f}}}
-		m.Frames[0].Measure()
-		f.GetQueueCommand().Bodies = [][]byte{make([]byte, size)}
-		if _, err := NewCodec(&grpcmem.Pool{}).Marshal(m); err == nil {
-			t.Errorf("a body of %d bytes was added, and sent", size)
+	for _, before := range [][]byte{nil, make([]byte, 5000+1)} {
+		for _, size := range []int{10, 5000, 2 * 5000} {
+			f := &nodev1.QueueCommand{Queue: 1024, Bodies: [][]byte{before}}
+			m := &OutMessage{Frames: []Out{{Frame: &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: f}}}}}
+			m.Frames[0].Measure()
+			f.Bodies[0] = make([]byte, size)
+			if _, err := NewCodec(&grpcmem.Pool{}).Marshal(m); err == nil {
+				t.Errorf("a body of %d bytes became one of %d, and was sent", len(before), size)
+			}
 		}
 	}
 }

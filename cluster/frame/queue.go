@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/quorate/quorate/internal/grpcmem"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -29,14 +30,14 @@ func (w *writer) frame(f *nodev1.Frame) (err error) {
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueCommand:
 		size, _ := measureCommand(k.QueueCommand)
-		w.b = appendLength(w.b, fieldQueueCommand, size)
+		w.B = appendLength(w.B, fieldQueueCommand, size)
 		w.command(k.QueueCommand)
 	case *nodev1.Frame_Deliveries:
 		size, _ := measureDeliveries(k.Deliveries)
-		w.b = appendLength(w.b, fieldDeliveries, size)
+		w.B = appendLength(w.B, fieldDeliveries, size)
 		w.deliveries(k.Deliveries)
 	default:
-		w.b, err = proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(w.b, f)
+		w.B, err = proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(w.B, f)
 	}
 	return err
 }
@@ -44,23 +45,23 @@ func (w *writer) frame(f *nodev1.Frame) (err error) {
 // measureCommand must count what command writes, field by field.
 func measureCommand(c *nodev1.QueueCommand) (size, shared int) {
 	size = uintSize(1, c.GetRequest()) + uintSize(2, c.GetQueue()) + dataSize(3, c.GetHeader()) + boolSize(c.GetDeferrable())
-	shared = apart(c.GetHeader())
+	shared = grpcmem.Shared(c.GetHeader())
 	for _, b := range c.GetBodies() {
 		size += bytesSize(4, len(b))
-		shared += apart(b)
+		shared += grpcmem.Shared(b)
 	}
 	return size, shared
 }
 
 // command writes the fields in the order of their numbers.
 func (w *writer) command(c *nodev1.QueueCommand) {
-	w.b = appendUint(w.b, 1, c.GetRequest())
-	w.b = appendUint(w.b, 2, c.GetQueue())
+	w.B = appendUint(w.B, 1, c.GetRequest())
+	w.B = appendUint(w.B, 2, c.GetQueue())
 	w.data(3, c.GetHeader())
 	for _, b := range c.GetBodies() {
-		w.element(4, b)
+		w.Data(4, b)
 	}
-	w.b = appendBool(w.b, 5, c.GetDeferrable())
+	w.B = appendBool(w.B, 5, c.GetDeferrable())
 }
 
 // readCommand returns nil if the bytes are not as this package writes them.
@@ -116,7 +117,7 @@ func measureDeliveries(d *nodev1.Deliveries) (size, shared int) {
 	size = uintSize(1, d.GetQueue())
 	for _, x := range d.GetDeliveries() {
 		size += bytesSize(2, sizeDelivery(x))
-		shared += apart(x.GetMessage()) + apart(x.GetAnnotations())
+		shared += grpcmem.Shared(x.GetMessage()) + grpcmem.Shared(x.GetAnnotations())
 	}
 	return size, shared
 }
@@ -130,15 +131,15 @@ func sizeDelivery(d *nodev1.Delivery) int {
 
 // deliveries writes the fields in the order of their numbers.
 func (w *writer) deliveries(d *nodev1.Deliveries) {
-	w.b = appendUint(w.b, 1, d.GetQueue())
+	w.B = appendUint(w.B, 1, d.GetQueue())
 	for _, x := range d.GetDeliveries() {
-		w.b = appendLength(w.b, 2, sizeDelivery(x))
-		w.b = appendUint(w.b, 1, x.GetEpoch())
-		w.b = appendUint(w.b, 2, x.GetSession())
-		w.b = appendUint(w.b, 3, uint64(x.GetTag()))
-		w.b = appendUint(w.b, 4, x.GetMsgId())
-		w.b = appendUint(w.b, 5, uint64(x.GetDeliveryCount()))
-		w.b = appendUint(w.b, 6, uint64(x.GetAcquiredCount()))
+		w.B = appendLength(w.B, 2, sizeDelivery(x))
+		w.B = appendUint(w.B, 1, x.GetEpoch())
+		w.B = appendUint(w.B, 2, x.GetSession())
+		w.B = appendUint(w.B, 3, uint64(x.GetTag()))
+		w.B = appendUint(w.B, 4, x.GetMsgId())
+		w.B = appendUint(w.B, 5, uint64(x.GetDeliveryCount()))
+		w.B = appendUint(w.B, 6, uint64(x.GetAcquiredCount()))
 		w.data(7, x.GetMessage())
 		w.data(8, x.GetAnnotations())
 	}

@@ -2,70 +2,19 @@ package frame
 
 import (
 	"github.com/hashicorp/raft"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/quorate/quorate/internal/grpcmem"
 )
 
-// sharedBytes is how large data must be to be sent from where it is. To copy less costs less than one more piece.
-const sharedBytes = 4 << 10
-
-// writer writes a message into b, but for large data, which comes in between.
-type writer struct {
-	b     []byte
-	large []large
-}
-
-// large is data that belongs at a place of a writer's bytes.
-type large struct {
-	at   int
-	data []byte
-}
-
-// apart returns how many bytes of data are not copied.
-func apart(data []byte) int {
-	if len(data) < sharedBytes {
-		return 0
-	}
-	return len(data)
-}
+// writer writes a message. Large data is sent from where it is.
+type writer struct{ grpcmem.Writer }
 
 // data writes a field. It leaves out what is empty, as package proto does.
 func (w *writer) data(number protowire.Number, data []byte) {
 	if len(data) > 0 {
-		w.element(number, data)
+		w.Data(number, data)
 	}
-}
-
-// element writes one of several fields with a number, even if it is empty.
-func (w *writer) element(number protowire.Number, data []byte) {
-	w.b = appendLength(w.b, number, len(data))
-	if apart(data) == 0 {
-		w.b = append(w.b, data...)
-		return
-	}
-	w.large = append(w.large, large{len(w.b), data})
-}
-
-// message returns all that was written, in order. own is b, which it takes over.
-func (w *writer) message(own mem.Buffer) mem.BufferSlice {
-	if len(w.large) == 0 {
-		return mem.BufferSlice{own}
-	}
-	all := make(mem.BufferSlice, 0, 2*len(w.large)+1)
-	from, end := 0, own.Len()
-	for _, l := range w.large {
-		if l.at > from {
-			all = append(all, own.Slice(from, l.at))
-		}
-		all = append(all, mem.SliceBuffer(l.data))
-		from = l.at
-	}
-	if from < end {
-		all = append(all, own.Slice(from, end))
-	}
-	own.Free() // its slices hold it
-	clear(w.large)
-	return all
 }
 
 // Sizes and bytes of AppendEntries and its answer, fields in the order of their numbers,
@@ -159,20 +108,20 @@ func sizeAppend(r *raft.AppendEntriesRequest) int {
 
 // appendRequest must write what sizeAppend counts, in the order of the fields' numbers.
 func (w *writer) appendRequest(r *raft.AppendEntriesRequest) {
-	w.b = writeHeader(w.b, &r.RPCHeader)
-	w.b = appendUint(w.b, 2, r.Term)
-	w.b = appendUint(w.b, 3, r.PrevLogEntry)
-	w.b = appendUint(w.b, 4, r.PrevLogTerm)
+	w.B = writeHeader(w.B, &r.RPCHeader)
+	w.B = appendUint(w.B, 2, r.Term)
+	w.B = appendUint(w.B, 3, r.PrevLogEntry)
+	w.B = appendUint(w.B, 4, r.PrevLogTerm)
 	for _, l := range r.Entries {
-		w.b = appendLength(w.b, 5, sizeEntry(l))
-		w.b = appendUint(w.b, 1, l.Index)
-		w.b = appendUint(w.b, 2, l.Term)
-		w.b = appendUint(w.b, 3, uint64(l.Type))
+		w.B = appendLength(w.B, 5, sizeEntry(l))
+		w.B = appendUint(w.B, 1, l.Index)
+		w.B = appendUint(w.B, 2, l.Term)
+		w.B = appendUint(w.B, 3, uint64(l.Type))
 		w.data(4, l.Data)
 		w.data(5, l.Extensions)
 	}
-	w.b = appendUint(w.b, 6, r.LeaderCommitIndex)
-	w.b = appendData(w.b, 7, r.Leader) //nolint:staticcheck // older members read it
+	w.B = appendUint(w.B, 6, r.LeaderCommitIndex)
+	w.B = appendData(w.B, 7, r.Leader) //nolint:staticcheck // older members read it
 }
 
 func sizeCall(c *AppendCall) int {
@@ -181,9 +130,9 @@ func sizeCall(c *AppendCall) int {
 
 // call relies on the size that Measure has put into c.
 func (w *writer) call(c *AppendCall) {
-	w.b = appendUint(w.b, fieldGroup, c.Group)
-	w.b = appendUint(w.b, fieldCall, c.Request)
-	w.b = appendLength(w.b, fieldCallAppend, c.size)
+	w.B = appendUint(w.B, fieldGroup, c.Group)
+	w.B = appendUint(w.B, fieldCall, c.Request)
+	w.B = appendLength(w.B, fieldCallAppend, c.size)
 	w.appendRequest(&c.Args)
 }
 
