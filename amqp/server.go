@@ -35,6 +35,7 @@ type Server struct {
 	running  sync.WaitGroup
 	stopping chan struct{}
 	stopOnce sync.Once
+	buffers  sync.Pool // of *[]byte: see output
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}

@@ -14,23 +14,24 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Limits of one turn of the writer, and of the memory that it keeps.
+// Limits of one turn of the writer, and of the memory that is kept.
 const (
 	takeMessages = 256
 	takeBytes    = 256 << 10
-	keptBuffer   = 256 << 10
+	keptOut      = 256 << 10 // by a connection
 	writePiece   = 64 << 10
 )
 
 // writer sends a connection's output. Its fields belong to its goroutine unless noted otherwise.
 type writer struct {
-	c   *conn
-	buf []byte
+	c *conn
+	output
 
 	batch    []broker.Delivery
 	consumer []*consumer
 	channels []*channel
 	results  []result
+	beat     bool // a heartbeat is due
 
 	frameMax  uint32        // guarded by the connection's mu until it is open
 	heartbeat time.Duration // guarded by the connection's mu
@@ -50,16 +51,14 @@ func (w *writer) run() bool {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		w.begin(c.s)
 		done, heartbeat := w.turn()
-		sent := len(w.buf) > 0
+		sent := w.size() > 0
+		if sent && !w.send() {
+			return false
+		}
+		w.end(c.s)
 		if sent {
-			if !w.send() {
-				return false
-			}
-			if cap(w.buf) > keptBuffer {
-				w.buf = nil
-			}
-			w.buf = w.buf[:0]
 			c.changed.Broadcast()
 		}
 		switch {
@@ -74,9 +73,7 @@ func (w *writer) run() bool {
 		select {
 		case <-c.news:
 		case <-timer.C:
-			if heartbeat > 0 {
-				w.buf = wire.AppendHeartbeat(w.buf)
-			}
+			w.beat = heartbeat > 0
 		case <-c.life.Done():
 			return w.last()
 		}
@@ -87,11 +84,11 @@ func (w *writer) run() bool {
 // timeout is cut off; one that is merely slow is not.
 func (w *writer) send() bool {
 	c := w.c
-	for b := w.buf; len(b) > 0; {
+	for parts := w.parts(); len(parts) > 0; {
 		if err := c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.WriteTimeout)); err != nil {
 			return false
 		}
-		n, err := c.nc.Write(b[:min(len(b), writePiece)])
+		n, err := w.write(c, &parts, writePiece)
 		c.sent.Add(uint64(n)) // not negative
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.life.Err() == nil {
 			c.s.counters.stalled.Add(1)
@@ -100,7 +97,6 @@ func (w *writer) send() bool {
 		if err != nil {
 			return false
 		}
-		b = b[n:]
 	}
 	return true
 }
@@ -113,14 +109,17 @@ func (w *writer) last() bool {
 		case <-time.After(closeWait):
 			return false
 		}
+		w.begin(w.c.s)
 		done, _ := w.turn()
-		if len(w.buf) > 0 {
+		if w.size() > 0 {
 			_ = w.c.nc.SetWriteDeadline(time.Now().Add(time.Second))
-			if _, err := w.c.nc.Write(w.buf); err != nil {
+		}
+		for parts := w.parts(); len(parts) > 0; {
+			if _, err := w.write(w.c, &parts, writePiece); err != nil {
 				return false
 			}
-			w.buf = w.buf[:0]
 		}
+		w.end(w.c.s)
 		if done {
 			return true
 		}
@@ -131,9 +130,12 @@ func (w *writer) last() bool {
 // interval of heartbeats.
 func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	c := w.c
+	if w.beat {
+		w.beat, w.buf = false, wire.AppendHeartbeat(w.buf)
+	}
 	c.mu.Lock()
 	w.buf = append(w.buf, c.out...)
-	if c.out = c.out[:0]; cap(c.out) > keptBuffer {
+	if c.out = c.out[:0]; cap(c.out) > keptOut {
 		c.out = nil
 	}
 	if c.closing { // nothing follows connection.close
@@ -152,7 +154,7 @@ func (w *writer) turn() (done bool, heartbeat time.Duration) {
 		w.confirms(ch)
 	}
 	for i, x := range w.consumer {
-		if len(w.buf) >= takeBytes { // the rest comes first in the next turn
+		if w.size() >= takeBytes { // the rest comes first in the next turn
 			c.wakeFirst(w.consumer[i:])
 			break
 		}
@@ -330,7 +332,7 @@ func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	}
 	w.buf = wire.AppendDeliver(w.buf, x.ch.number, &m)
 	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, d.Headers(x.c.Classic()))
-	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
+	w.body(x.ch.number, d.Message.Body, w.frameMax)
 }
 
 // goneWithQueue reports whether a consumer ended because its queue was deleted, with what the consumer held.

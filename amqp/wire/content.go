@@ -153,15 +153,20 @@ func appendText(b []byte, has, bit message.Presence, s string) []byte {
 	return appendShortstr(b, s)
 }
 
+// BodyPart returns how many bytes of those that are left of a body the next frame has, of at most frameMax bytes, 0 for no
+// limit.
+func BodyPart(left int, frameMax uint32) int {
+	if frameMax > FrameOverhead {
+		return min(left, int(frameMax-FrameOverhead))
+	}
+	return left
+}
+
 // AppendBody appends a body in frames of at most frameMax bytes, 0 for no limit; an empty body has
 // no frames.
 func AppendBody(b []byte, channel uint16, body []byte, frameMax uint32) []byte {
-	most := len(body)
-	if frameMax > FrameOverhead {
-		most = min(most, int(frameMax-FrameOverhead))
-	}
 	for len(body) > 0 {
-		n := min(most, len(body))
+		n := BodyPart(len(body), frameMax)
 		b = AppendFrameHead(b, FrameBody, channel, n)
 		b = AppendFrameEnd(append(b, body[:n]...))
 		body = body[n:]
