@@ -15,7 +15,7 @@ import (
 
 // queueFrames are the frames with messages, in all their forms.
 func queueFrames() []*nodev1.Frame {
-	large := bytes.Repeat([]byte("large"), 20_000)
+	large := bytes.Repeat([]byte("large"), 4_000)
 	command := func(c *nodev1.QueueCommand) *nodev1.Frame {
 		return &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: c}}
 	}
