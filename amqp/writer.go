@@ -31,7 +31,7 @@ type writer struct {
 	consumer []*consumer
 	channels []*channel
 	results  []result
-	beat     bool // a heartbeat is due
+	due      bool // a heartbeat is
 
 	frameMax  uint32        // guarded by the connection's mu until it is open
 	heartbeat time.Duration // guarded by the connection's mu
@@ -73,7 +73,7 @@ func (w *writer) run() bool {
 		select {
 		case <-c.news:
 		case <-timer.C:
-			w.beat = heartbeat > 0
+			w.due = heartbeat > 0
 		case <-c.life.Done():
 			return w.last()
 		}
@@ -130,8 +130,8 @@ func (w *writer) last() bool {
 // interval of heartbeats.
 func (w *writer) turn() (done bool, heartbeat time.Duration) {
 	c := w.c
-	if w.beat {
-		w.beat, w.buf = false, wire.AppendHeartbeat(w.buf)
+	if w.due {
+		w.due, w.buf = false, wire.AppendHeartbeat(w.buf)
 	}
 	c.mu.Lock()
 	w.buf = append(w.buf, c.out...)

@@ -33,7 +33,7 @@ func (f *Out) Measure() int {
 }
 
 // append writes exactly the bytes that Measure has counted, if the frame was not changed since.
-func (f *Out) append(w *writer) error {
+func (f *Out) append(w writer) error {
 	switch {
 	case f.Call != nil:
 		w.B = appendLength(w.B, fieldRaftCall, sizeCall(f.Call))
@@ -70,7 +70,7 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 		size += bytesSize(fieldFrames, m.Frames[i].size)
 		shared += m.Frames[i].shared
 	}
-	w := &m.writer
+	w := writer{&m.writer}
 	w.Begin(c.pool, size-shared)
 	for i := range m.Frames {
 		w.B = appendLength(w.B, fieldFrames, m.Frames[i].size)

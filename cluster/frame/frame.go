@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/grpcmem"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -64,7 +65,7 @@ func (f *Out) Size() int { return f.size }
 type OutMessage struct {
 	Frames []Out
 
-	writer writer
+	writer grpcmem.Writer
 }
 
 // In is a frame that was received: AppendEntries, its answer, or any other.

@@ -26,7 +26,7 @@ func measureFrame(f *nodev1.Frame) (size, shared int) {
 }
 
 // frame writes a frame of package proto.
-func (w *writer) frame(f *nodev1.Frame) (err error) {
+func (w writer) frame(f *nodev1.Frame) (err error) {
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueCommand:
 		size, _ := measureCommand(k.QueueCommand)
@@ -54,7 +54,7 @@ func measureCommand(c *nodev1.QueueCommand) (size, shared int) {
 }
 
 // command writes the fields in the order of their numbers.
-func (w *writer) command(c *nodev1.QueueCommand) {
+func (w writer) command(c *nodev1.QueueCommand) {
 	w.B = appendUint(w.B, 1, c.GetRequest())
 	w.B = appendUint(w.B, 2, c.GetQueue())
 	w.data(3, c.GetHeader())
@@ -130,7 +130,7 @@ func sizeDelivery(d *nodev1.Delivery) int {
 }
 
 // deliveries writes the fields in the order of their numbers.
-func (w *writer) deliveries(d *nodev1.Deliveries) {
+func (w writer) deliveries(d *nodev1.Deliveries) {
 	w.B = appendUint(w.B, 1, d.GetQueue())
 	for _, x := range d.GetDeliveries() {
 		w.B = appendLength(w.B, 2, sizeDelivery(x))

@@ -8,10 +8,10 @@ import (
 )
 
 // writer writes a message. Large data is sent from where it is.
-type writer struct{ grpcmem.Writer }
+type writer struct{ *grpcmem.Writer }
 
 // data writes a field. It leaves out what is empty, as package proto does.
-func (w *writer) data(number protowire.Number, data []byte) {
+func (w writer) data(number protowire.Number, data []byte) {
 	if len(data) > 0 {
 		w.Data(number, data)
 	}
@@ -107,7 +107,7 @@ func sizeAppend(r *raft.AppendEntriesRequest) int {
 }
 
 // appendRequest must write what sizeAppend counts, in the order of the fields' numbers.
-func (w *writer) appendRequest(r *raft.AppendEntriesRequest) {
+func (w writer) appendRequest(r *raft.AppendEntriesRequest) {
 	w.B = writeHeader(w.B, &r.RPCHeader)
 	w.B = appendUint(w.B, 2, r.Term)
 	w.B = appendUint(w.B, 3, r.PrevLogEntry)
@@ -129,7 +129,7 @@ func sizeCall(c *AppendCall) int {
 }
 
 // call relies on the size that Measure has put into c.
-func (w *writer) call(c *AppendCall) {
+func (w writer) call(c *AppendCall) {
 	w.B = appendUint(w.B, fieldGroup, c.Group)
 	w.B = appendUint(w.B, fieldCall, c.Request)
 	w.B = appendLength(w.B, fieldCallAppend, c.size)

@@ -25,13 +25,13 @@ func datasync(f *os.File) error {
 	}
 }
 
-// mostParts is how many parts the system takes at a time.
-const mostParts = 1024
+// partsAtATime is how many parts the system takes at a time.
+const partsAtATime = 1024
 
 // WritePartsAt implements File without a copy of the parts in one piece.
 func (f osFile) WritePartsAt(parts [][]byte, off int64) error {
 	for parts = behind(parts, 0); len(parts) > 0; {
-		n, err := unix.Pwritev(int(f.Fd()), parts[:min(len(parts), mostParts)], off)
+		n, err := unix.Pwritev(int(f.Fd()), parts[:min(len(parts), partsAtATime)], off)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
