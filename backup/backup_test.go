@@ -17,9 +17,9 @@ import (
 func copied(t testing.TB, h Head, messages []Message) []byte {
 	t.Helper()
 	var all []byte
-	w := NewWriter(func(b []byte) error {
+	w := NewWriter(func(b []byte) ([]byte, error) {
 		all = append(all, b...)
-		return nil
+		return b, nil
 	})
 	err := w.Head(&h)
 	for i := range messages {
@@ -166,6 +166,70 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestKept: whoever gets a block may keep it, and blocks of like messages do not grow while they are filled.
+func TestKept(t *testing.T) {
+	var kept [][]byte
+	w := NewWriter(func(b []byte) ([]byte, error) {
+		kept = append(kept, b)
+		return nil, nil
+	})
+	sizes := []int{1000, 1, 20_000, 100, BlockBytes + 1, 0, 3 * BlockBytes}
+	count := func(i int) int { return 3*BlockBytes/(sizes[i]+100) + 1 }
+	err := w.Head(&Head{VHost: "/", Queue: "q"})
+	for i, size := range sizes {
+		for range count(i) {
+			m := samples()[6]
+			m.Stored = bytes.Repeat([]byte{byte(i)}, size)
+			err = errors.Join(err, w.Message(&m))
+		}
+	}
+	if err = errors.Join(err, w.End()); err != nil {
+		t.Fatal(err)
+	}
+	at, left, likes := 0, count(0), 0
+	for _, b := range kept[1 : len(kept)-1] {
+		x, err := Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range x.Messages {
+			if !bytes.Equal(m.Stored, bytes.Repeat([]byte{byte(at)}, sizes[at])) {
+				t.Fatalf("a message of %d bytes has %d, or others", sizes[at], len(m.Stored))
+			}
+			if left--; left == 0 && at < len(sizes)-1 {
+				at++
+				left, likes = count(at), 0
+			}
+		}
+		if likes++; likes > 2 && cap(b) > headRoom+BlockBytes+sizes[at]+factsBytes+spareBytes+8<<10 {
+			t.Errorf("a block of messages of %d bytes takes %d", sizes[at], cap(b))
+		}
+	}
+	if at != len(sizes)-1 || left != 0 {
+		t.Errorf("%d messages of size %d are missing", left, sizes[at])
+	}
+}
+
+// TestSpare: memory that emit returns is used again, and blocks of small messages hardly take any other.
+func TestSpare(t *testing.T) {
+	blocks, m := 0, samples()[6]
+	m.Stored = make([]byte, 1000)
+	w := NewWriter(func(b []byte) ([]byte, error) {
+		blocks++
+		return b, nil
+	})
+	n := testing.AllocsPerRun(20, func() {
+		for range 50 * BlockBytes / len(m.Stored) {
+			if err := w.Message(&m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if blocks < 20*49 || n > 2 {
+		t.Errorf("%d blocks, %v allocations for 50 of them", blocks, n)
+	}
+}
+
 // FuzzDecode makes sure that no bytes make Decode panic, and that what it accepts has one form.
 func FuzzDecode(f *testing.F) {
 	whole := copied(f, Head{VHost: "v", Queue: "q", Messages: 8}, samples())
@@ -183,17 +247,17 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		var again []byte
-		w := NewWriter(func(b []byte) error {
+		w := NewWriter(func(b []byte) ([]byte, error) {
 			again = bytes.Clone(b)
-			return nil
+			return nil, nil
 		})
 		switch x.Kind {
 		case KindHead:
 			err = w.Head(&x.Head)
 		case KindMessages:
-			w.messages = x.First - 1
+			w.messages, w.block = x.First-1, make([]byte, headRoom)
 			for i := range x.Messages {
-				w.payload = putMessage(w.payload, &x.Messages[i])
+				w.block = putMessage(w.block, &x.Messages[i])
 				w.count++
 			}
 			err = w.flush()

@@ -27,55 +27,76 @@ const (
 	messageFlags    = flagTTL | flagPriority | flagDue | flagCounts | flagReason | flagDestination
 )
 
+// headRoom is what stands before the messages of a block at most: its head, the number of the first one, and how many
+// they are.
+const headRoom = headBytes + 2*binary.MaxVarintLen64
+
+// factsBytes is about as much as a message has besides Stored.
+const factsBytes = 1 << 10
+
+// spareBytes is what memory for a block has more than the block needs: what stands before the messages may begin a few
+// bytes later each time that it is used again.
+const spareBytes = 4 << 10
+
+// Emit takes a block, which it may keep. It returns memory for a later one, as that of a block which nobody needs any
+// more, or nil: a queue has many blocks, and memory for each would have Go collect again and again.
+type Emit func(block []byte) (spare []byte, err error)
+
 // Writer gathers the messages of one queue in blocks. One goroutine uses it.
 type Writer struct {
-	emit func(block []byte) error
+	emit  Emit
+	spare []byte
 
-	payload         []byte // of the block that is being filled
+	block           []byte // that is being filled: headRoom bytes for what comes last, and its messages
 	count           uint64 // its messages
 	messages, bytes uint64 // of the queue
-	block           []byte
+	largest         int    // message of the block
+	next            int    // memory for the next block
 }
 
-// NewWriter returns a writer that passes each block to emit, which must not keep it.
-func NewWriter(emit func(block []byte) error) *Writer { return &Writer{emit: emit} }
+// NewWriter returns a writer that passes each block to emit.
+func NewWriter(emit Emit) *Writer { return &Writer{emit: emit} }
 
 // Head writes the first block.
 func (w *Writer) Head(h *Head) error {
-	b := putText(putText(nil, h.VHost), h.Queue)
+	b := putText(putText(make([]byte, headBytes), h.VHost), h.Queue)
 	b = binary.AppendUvarint(b, uint64(h.UID))
 	b = binary.AppendUvarint(b, h.Index)
 	b = binary.AppendUvarint(b, uint64(h.At))
 	b = binary.AppendUvarint(b, h.Messages)
-	return w.write(KindHead, binary.AppendUvarint(b, h.Left))
+	return w.pass(KindHead, binary.AppendUvarint(b, h.Left))
 }
 
 // Message adds a message, which the writer does not keep.
 func (w *Writer) Message(m *Message) error {
-	w.payload = putMessage(w.payload, m)
+	w.largest = max(w.largest, len(m.Stored))
+	if w.block == nil {
+		w.block = w.memory(max(headRoom, w.next))
+	}
+	w.block = putMessage(w.block, m)
 	w.count++
 	w.bytes += uint64(len(m.Stored))
-	if len(w.payload) < BlockBytes && w.count < MaxBlockMessages {
+	if len(w.block)-headRoom < BlockBytes && w.count < MaxBlockMessages {
 		return nil
 	}
 	return w.flush()
 }
 
-// flush writes the messages that have gathered.
+// flush writes the messages that have gathered. What stands before them is put right in front of them.
 func (w *Writer) flush() error {
 	if w.count == 0 {
 		return nil
 	}
-	head := binary.AppendUvarint(nil, w.messages+1)
-	head = binary.AppendUvarint(head, w.count)
+	var numbers [2 * binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(numbers[:], w.messages+1)
+	n += binary.PutUvarint(numbers[n:], w.count)
+	b := w.block[headRoom-headBytes-n:]
+	copy(b[headBytes:], numbers[:n])
 	w.messages += w.count
-	w.count = 0
-	err := w.write(KindMessages, head, w.payload)
-	if cap(w.payload) > 4*BlockBytes {
-		w.payload = nil // a single large message
-	}
-	w.payload = w.payload[:0]
-	return err
+	// The next block shall not grow, if its messages are like these. The first one does: most queues do not fill it.
+	w.next = headRoom + BlockBytes + min(w.largest, BlockBytes) + factsBytes
+	w.block, w.count, w.largest = nil, 0, 0
+	return w.pass(KindMessages, b)
 }
 
 // End writes what is left, and the last block.
@@ -83,26 +104,30 @@ func (w *Writer) End() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	return w.write(KindEnd, binary.AppendUvarint(binary.AppendUvarint(nil, w.messages), w.bytes))
+	b := binary.AppendUvarint(make([]byte, headBytes), w.messages)
+	return w.pass(KindEnd, binary.AppendUvarint(b, w.bytes))
 }
 
-// write makes a block of the parts of its payload.
-func (w *Writer) write(k Kind, payload ...[]byte) error {
-	n := 0
-	for _, p := range payload {
-		n += len(p)
+// pass completes a block that has room for its head, and its payload, and passes it on.
+func (w *Writer) pass(k Kind, b []byte) error {
+	copy(b, []byte{Version, byte(k), 0, 0})
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-headBytes))
+	spare, err := w.emit(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli())))
+	w.spare = spare
+	return err
+}
+
+// memory returns memory for a block of at least some bytes.
+func (w *Writer) memory(bytes int) []byte {
+	b := w.spare
+	w.spare = nil
+	if cap(b) >= bytes && cap(b) < 4*BlockBytes {
+		return b[:headRoom]
 	}
-	b := append(w.block[:0], Version, byte(k), 0, 0)
-	b = binary.LittleEndian.AppendUint32(b, uint32(n))
-	for _, p := range payload {
-		b = append(b, p...)
+	if bytes > headRoom {
+		bytes += spareBytes
 	}
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
-	w.block = b
-	if cap(b) > 4*BlockBytes {
-		w.block = nil
-	}
-	return w.emit(b)
+	return make([]byte, headRoom, bytes)
 }
 
 // putMessage appends a message.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/grpc"
+
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -83,19 +85,20 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 			if own = begin(); own != nil {
 				return nil //nolint:nilerr // it is no fault of the node's; own is returned below
 			}
-			stream, err := n.backups.ExportQueue(ctx, &brokerv1.ExportQueueRequest{Vhost: r.VHost, Queue: r.Queue, HeadOnly: r.HeadOnly})
+			request := &brokerv1.ExportQueueRequest{Vhost: r.VHost, Queue: r.Queue, HeadOnly: r.HeadOnly}
+			stream, err := n.backups.ExportQueue(ctx, request, grpc.ForceCodecV2(newBlockCodec()))
 			if err != nil {
 				return err
 			}
-			for {
-				x, err := stream.Recv()
+			for x := (exportedBlock{}); ; {
+				err := stream.RecvMsg(&x)
 				if errors.Is(err, io.EOF) {
 					return nil
 				}
 				if err != nil {
 					return err
 				}
-				if own = block(x.GetBlock()); own != nil {
+				if own = block(x.block); own != nil {
 					return nil //nolint:nilerr // likewise
 				}
 				blocks++

@@ -13,13 +13,14 @@ import (
 
 // ExportQueue sends a peer what this node's member of a queue holds.
 func (s calls) ExportQueue(r *nodev1.ExportQueueRequest, stream grpc.ServerStreamingServer[nodev1.ExportQueueResponse]) error {
-	return s.Export(stream.Context(), r, func(block []byte) error {
-		return stream.Send(&nodev1.ExportQueueResponse{Block: block})
+	return s.Export(stream.Context(), r, func(block []byte) ([]byte, error) {
+		return block, stream.Send(&nodev1.ExportQueueResponse{Block: block}) // which copies it
 	})
 }
 
-// Export passes on what this node's member of a queue holds, block by block; emit must not keep one.
-func (s calls) Export(ctx context.Context, r *nodev1.ExportQueueRequest, emit func(block []byte) error) error {
+// Export passes on what this node's member of a queue holds, block by block. emit may keep one, and returns memory
+// for a later one, or nil.
+func (s calls) Export(ctx context.Context, r *nodev1.ExportQueueRequest, emit func(block []byte) (spare []byte, err error)) error {
 	uid := id.QueueUID(r.GetQueue())
 	q := s.c.host.Member(uid)
 	if q == nil {

@@ -22,10 +22,10 @@ func TestExportWhileDiskIsLow(t *testing.T) {
 		a.publish(t, q, strings.Repeat("x", backup.BlockBytes/(messages-20)), quorumq.Unlimited)
 	}
 	export := func(each func(*backup.Block)) error {
-		return a.Leaders().Export(testContext(t), q, false, func(b []byte) error {
+		return a.Leaders().Export(testContext(t), q, false, func(b []byte) ([]byte, error) {
 			x, err := backup.Decode(b)
 			each(&x)
-			return err
+			return nil, err
 		})
 	}
 	leader := n.leader(q).cfg.Node
@@ -43,13 +43,13 @@ func TestExportWhileDiskIsLow(t *testing.T) {
 		d.leave(n, node, 100*testDiskLow, wal.PressureNone)
 	}
 	got, blocks := 0, 0
-	err := a.host.Member(q).Export(testContext(t), 0, "/", "q", false, func(b []byte) error {
+	err := a.host.Member(q).Export(testContext(t), 0, "/", "q", false, func(b []byte) ([]byte, error) {
 		x, err := backup.Decode(b)
 		got += len(x.Messages)
 		if blocks++; blocks == 2 {
 			d.leave(n, "a", testDiskLow-1000, wal.PressureLow)
 		}
-		return err
+		return nil, err
 	})
 	if err == nil || !strings.Contains(err.Error(), "disk is nearly full") || got == 0 || got == messages {
 		t.Errorf("the disk ran low: %d messages, %v", got, err)

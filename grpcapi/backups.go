@@ -23,8 +23,8 @@ type backupsServer struct {
 
 // ExportQueue sends the blocks of a copy.
 func (s *backupsServer) ExportQueue(req *brokerv1.ExportQueueRequest, stream grpc.ServerStreamingServer[brokerv1.ExportQueueResponse]) error {
-	return s.b.Backups.Export(stream.Context(), vhostOf(req.GetVhost()), req.GetQueue(), req.GetHeadOnly(), func(block []byte) error {
-		return stream.Send(&brokerv1.ExportQueueResponse{Block: block})
+	return s.b.Backups.Export(stream.Context(), vhostOf(req.GetVhost()), req.GetQueue(), req.GetHeadOnly(), func(block []byte, done func()) error {
+		return stream.SendMsg(&exportedBlock{block: block, done: done})
 	})
 }
 

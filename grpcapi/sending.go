@@ -185,6 +185,8 @@ func (c answerCodec) Marshal(v any) (mem.BufferSlice, error) {
 		return v.encode()
 	case *outgoing:
 		return v.encode(c.memory)
+	case *exportedBlock:
+		return v.encode(), nil
 	default:
 		return c.CodecV2.Marshal(v)
 	}

@@ -78,7 +78,7 @@ func create(t *testing.T, l Location, k *Keys) {
 		bytes    int
 	}{{"small", 10, 10}, {"large", 100, 500_000}} {
 		c := w.Copy()
-		b := backup.NewWriter(func(b []byte) error { return c.Block(t.Context(), b) })
+		b := backup.NewWriter(func(b []byte) ([]byte, error) { return b, c.Block(t.Context(), b) })
 		c.Begin()
 		err := b.Head(&backup.Head{VHost: "/", Queue: q.name, UID: 1024, Messages: uint64(q.messages)})
 		for i := range q.messages {

@@ -38,7 +38,7 @@ func one(t *testing.T, l Location, k *Keys, vhost string, began time.Time, lacks
 		t.Fatal(err)
 	}
 	c := w.Copy()
-	b := backup.NewWriter(func(b []byte) error { return c.Block(t.Context(), b) })
+	b := backup.NewWriter(func(b []byte) ([]byte, error) { return b, c.Block(t.Context(), b) })
 	c.Begin()
 	err = errors.Join(w.Definitions(t.Context(), []byte("{}")), b.Head(&backup.Head{VHost: "/", Queue: "q", UID: 1024, Messages: 1}),
 		b.Message(&backup.Message{TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority, Stored: []byte("body")}), b.End(), c.End())

@@ -3,7 +3,6 @@
 package backups
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,8 +55,9 @@ func New(c Config) *Backups {
 var _ restorer = (*gateway.Queue)(nil)
 
 // Export passes the blocks of a copy of a queue to emit, as the queue is at one moment of the call (BK-1). With
-// headOnly, the first block alone.
-func (b *Backups) Export(ctx context.Context, vhost, queue string, headOnly bool, emit func(block []byte) error) error {
+// headOnly, the first block alone. emit may keep a block; done says that nobody needs its bytes any more, so that a later
+// one may have its memory. It may be called by any goroutine, and need not be.
+func (b *Backups) Export(ctx context.Context, vhost, queue string, headOnly bool, emit func(block []byte, done func()) error) error {
 	v, err := b.cfg.Serving.ViewOf(vhost)
 	if err != nil {
 		return err
@@ -70,22 +70,30 @@ func (b *Backups) Export(ctx context.Context, vhost, queue string, headOnly bool
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	blocks := make(chan []byte, exportAhead)
-	done := make(chan error, 1)
+	spare := make(chan []byte, exportAhead)
+	ended := make(chan error, 1)
 	go func() {
 		defer close(blocks)
-		done <- b.cfg.Cluster.Leaders().Export(ctx, rec.UID, headOnly, func(block []byte) error {
-			return pass(ctx, cancel, bytes.Clone(block), blocks)
+		ended <- b.cfg.Cluster.Leaders().Export(ctx, rec.UID, headOnly, func(block []byte) ([]byte, error) {
+			err := pass(ctx, cancel, block, blocks)
+			return orNone(spare), err
 		})
 	}()
 	for block := range blocks {
-		if err := emit(block); err != nil {
+		done := func() {
+			select {
+			case spare <- block:
+			default: // there is enough
+			}
+		}
+		if err := emit(block, done); err != nil {
 			cancel(err)
 			for range blocks { // until the export has ended, too
 			}
 			return err
 		}
 	}
-	err = <-done
+	err = <-ended
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStalled) {
 		err = &failure.Error{
 			Class: failure.ResourceExhausted, VHost: vhost, Kind: "queue", Name: queue,
@@ -93,6 +101,16 @@ func (b *Backups) Export(ctx context.Context, vhost, queue string, headOnly bool
 		}
 	}
 	return failure.Translate(err, about)
+}
+
+// orNone returns what a channel has, or nil.
+func orNone(from <-chan []byte) []byte {
+	select {
+	case b := <-from:
+		return b
+	default:
+		return nil
+	}
 }
 
 var errStalled = errors.New("the caller takes nothing")

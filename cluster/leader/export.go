@@ -15,10 +15,10 @@ import (
 )
 
 // Export passes on a copy of a queue as it is at one moment of the call, in blocks of package backup: whatever was
-// confirmed before the call is in it. A follower writes it if one can, so that the leader has no work; emit must not
-// keep a block. A member that fails before its first block is replaced by another one. If all fail, the error is
-// traffic.ErrNotExported with the reason of each.
-func (l *Leaders) Export(ctx context.Context, q id.QueueUID, headOnly bool, emit func(block []byte) error) error {
+// confirmed before the call is in it. A follower writes it if one can, so that the leader has no work. emit may keep a
+// block, and returns memory for a later one, or nil. A member that fails before its first block is replaced by another
+// one. If all fail, the error is traffic.ErrNotExported with the reason of each.
+func (l *Leaders) Export(ctx context.Context, q id.QueueUID, headOnly bool, emit func(block []byte) (spare []byte, err error)) error {
 	s, err := l.Status(ctx, q) // its barrier is the point in time
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (l *Leaders) Export(ctx context.Context, q id.QueueUID, headOnly bool, emit
 	var errs []error
 	for _, n := range l.exporters(r, &s) {
 		began := false
-		err := l.exportAt(ctx, n, request, func(block []byte) error {
+		err := l.exportAt(ctx, n, request, func(block []byte) ([]byte, error) {
 			began = true
 			return emit(block)
 		})
@@ -63,13 +63,13 @@ func (l *Leaders) exporters(r *catalog.QueueRecord, s *Status) []id.NodeID {
 }
 
 // exportAt asks one node, which may be this one. A member that is behind gets the time of a command to catch up.
-func (l *Leaders) exportAt(ctx context.Context, n id.NodeID, request *nodev1.ExportQueueRequest, emit func([]byte) error) error {
+func (l *Leaders) exportAt(ctx context.Context, n id.NodeID, request *nodev1.ExportQueueRequest, emit func([]byte) ([]byte, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first, late := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer late()
 	began := context.AfterFunc(first, cancel)
-	passing := func(block []byte) error {
+	passing := func(block []byte) ([]byte, error) {
 		began()
 		return emit(block)
 	}
@@ -92,7 +92,7 @@ func (l *Leaders) exportAt(ctx context.Context, n id.NodeID, request *nodev1.Exp
 		if err != nil {
 			return err
 		}
-		if err := passing(r.GetBlock()); err != nil {
+		if _, err := passing(r.GetBlock()); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ type Own interface {
 	QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error)
 	PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error)
 	TransferLeadership(ctx context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error)
-	Export(ctx context.Context, r *nodev1.ExportQueueRequest, emit func(block []byte) error) error
+	Export(ctx context.Context, r *nodev1.ExportQueueRequest, emit func(block []byte) (spare []byte, err error)) error
 }
 
 // Config are the parts that Leaders are made of. All are needed.

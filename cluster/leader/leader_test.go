@@ -111,8 +111,9 @@ func (m member) PeekQueue(_ context.Context, r *nodev1.PeekQueueRequest) (*nodev
 	return &nodev1.PeekQueueResponse{Leads: leads, Leader: string(hint), Looked: uint64(r.GetLimit())}, nil
 }
 
-func (m member) Export(_ context.Context, _ *nodev1.ExportQueueRequest, emit func([]byte) error) error {
-	return emit([]byte(m.node))
+func (m member) Export(_ context.Context, _ *nodev1.ExportQueueRequest, emit func([]byte) ([]byte, error)) error {
+	_, err := emit([]byte(m.node))
+	return err
 }
 
 func (m member) TransferLeadership(_ context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error) {

@@ -15,9 +15,9 @@ import (
 var errNoRoomForExport = errors.New("cluster: this node's disk is nearly full, and while a queue is exported its log cannot be compacted: free space on the node and export again")
 
 // Export writes the queue as it is once this member, which need not lead, has applied the entry at an index: the
-// blocks of package backup. Names are those of the queue in the catalog. emit must not keep a block; while it waits
-// the member goes on, but its log grows.
-func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, headOnly bool, emit func(block []byte) error) error {
+// blocks of package backup. Names are those of the queue in the catalog. While emit waits the member goes on, but its
+// log grows.
+func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, headOnly bool, emit backup.Emit) error {
 	if !headOnly && q.h.cfg.Disks.Low() {
 		return errNoRoomForExport // before the first block, so that another member is asked
 	}
@@ -26,30 +26,26 @@ func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, h
 		return err
 	}
 	defer x.Close()
-	w := backup.NewWriter(emit)
-	if !headOnly {
-		end := q.h.cfg.Pace.Begin()
-		defer end()
-		w = backup.NewWriter(func(block []byte) error {
-			if err := q.h.cfg.Pace.Wait(ctx, len(block)); err != nil {
-				return err
-			}
-			return emit(block)
-		})
-	}
 	head := backup.Head{VHost: vhost, Queue: name, UID: q.uid, Index: x.Index}
 	describe := func(state *quorumq.Queue) {
 		head.At, head.Messages, head.Left = state.Now(), state.Held(), state.BacklogLeft()
 	}
 	if headOnly {
 		q.Read(describe)
-		return w.Head(&head)
+		return backup.NewWriter(emit).Head(&head)
 	}
 	state, err := quorumq.Restore(x.AppendSnapshot(nil))
 	if err != nil {
 		return fmt.Errorf("cluster: exporting queue %s: %w", q.uid, err)
 	}
 	describe(state)
+	defer q.h.cfg.Pace.Begin()() // now: what is usual is compared with what follows, and not with the work above
+	w := backup.NewWriter(func(block []byte) ([]byte, error) {
+		if err := q.h.cfg.Pace.Wait(ctx, len(block)); err != nil {
+			return nil, err
+		}
+		return emit(block)
+	})
 	if err := w.Head(&head); err != nil {
 		return err
 	}
