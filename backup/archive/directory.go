@@ -52,7 +52,7 @@ func (d *directory) Put(_ context.Context, name string, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
-	_, err = f.Write(content)
+	_, err = (&steps{file: f}).Write(content)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(temporary, path)
 	}

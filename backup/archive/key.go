@@ -58,25 +58,6 @@ func NewKey(path string) (recipient string, err error) {
 	return x.Recipient().String(), errors.Join(err, f.Sync(), f.Close())
 }
 
-// seal returns an object's name and content as stored.
-func (k *Keys) seal(name string, content []byte) (string, []byte, error) {
-	if k == nil {
-		return name, content, nil
-	}
-	var out bytes.Buffer
-	w, err := age.Encrypt(&out, k.to...)
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("archive: encrypting %s: %w", name, err)
-	}
-	return name + encryptedSuffix, out.Bytes(), nil
-}
-
 // open returns the content of a stored object.
 func (k *Keys) open(name string, stored []byte) ([]byte, error) {
 	if k == nil {

@@ -51,7 +51,7 @@ func createTar(ctx context.Context, path string) (*tarFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
-	return &tarFile{path: path, temporary: f.Name(), file: f, w: tar.NewWriter(f)}, nil
+	return &tarFile{path: path, temporary: f.Name(), file: f, w: tar.NewWriter(&steps{file: f})}, nil
 }
 
 // removeStale removes from a directory the files of backups that were never completed, and to which nothing was written for

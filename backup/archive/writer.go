@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/backup"
 )
 
-// PartBytes is the size from which a part of a copy ends, before encryption.
+// PartBytes is the size from which a part of a copy ends, before encryption. A copy has two of them in memory.
 const PartBytes = 16 << 20
 
 // Writer writes a backup. One goroutine at a time uses it; copies may be written by turns.
@@ -34,11 +34,18 @@ func NewWriter(s Store, k *Keys, m Manifest, now time.Time) (*Writer, error) {
 
 // put stores an object and describes it.
 func (w *Writer) put(ctx context.Context, name string, content []byte) (Object, error) {
-	name, sealed, err := w.keys.seal(name, content)
+	s, err := w.keys.seal(name, nil)
+	if err == nil {
+		err = s.add(content)
+	}
 	if err != nil {
 		return Object{}, err
 	}
-	return object(name, sealed), w.store.Put(ctx, name, sealed)
+	o, err := s.end()
+	if err != nil {
+		return Object{}, err
+	}
+	return o, w.store.Put(ctx, o.Name, s.stored)
 }
 
 // Definitions stores the document of everything but messages.
@@ -67,23 +74,45 @@ func (w *Writer) Drop(copies int) {
 	w.manifest.Queues = w.manifest.Queues[:len(w.manifest.Queues)-copies]
 }
 
-// Copy is one queue's. Its blocks are checked as they come.
+// Copy is one queue's. Its blocks are checked as they come. A part is stored while the next one comes, so that a slow
+// place and the node do not wait for each other. Abandon must be called before another copy of the Writer goes beyond its
+// first block, unless this one is complete.
 type Copy struct {
 	w     *Writer
 	at    int // in the manifest
 	left  uint64
-	part  []byte
+	part  *sealing // nil: the next block begins one
+	size  int      // of its blocks, before encryption
 	ended bool
 	done  backup.End // what has come
+
+	outcome chan error // of storing a part, has room for it; nil: none is being stored
+	stored  []byte     // that part
+	free    []byte     // memory for the next part
 }
 
 // Begin forgets the blocks that have come: the copy begins anew, and its parts replace those that were stored.
 func (c *Copy) Begin() {
+	c.Abandon()
 	c.w.manifest.Queues[c.at] = Queue{}
-	c.part, c.ended, c.done = c.part[:0], false, backup.End{}
+	c.part, c.ended, c.done = nil, false, backup.End{}
 }
 
-// Block adds a block, which is not kept.
+// Abandon gives up a copy that is not complete, and waits until nothing of it is being stored any more. It has no effect
+// on one that is complete, and may be called again.
+func (c *Copy) Abandon() { _ = c.settle() } // the copy does not matter any more
+
+// settle waits until the last part that was complete is stored.
+func (c *Copy) settle() error {
+	if c.outcome == nil {
+		return nil
+	}
+	err := <-c.outcome
+	c.outcome, c.free, c.stored = nil, c.stored, nil
+	return err
+}
+
+// Block adds a block, which is not kept. ctx must last until the copy has ended.
 func (c *Copy) Block(ctx context.Context, b []byte) error {
 	x, err := backup.Decode(b)
 	if err != nil {
@@ -102,15 +131,45 @@ func (c *Copy) Block(ctx context.Context, b []byte) error {
 			c.done.Bytes += uint64(len(x.Messages[i].Stored))
 		}
 	}
-	c.part = append(c.part, b...)
-	if !c.ended && len(c.part) < PartBytes {
+	if err := c.add(q, b); err != nil {
+		return err
+	}
+	if !c.ended && c.size < PartBytes {
 		return nil
 	}
-	name := fmt.Sprintf(queuesName+"/%06d/%06d.blocks", c.at+1, len(q.Parts)+1)
-	o, err := c.w.put(ctx, name, c.part)
+	if err := c.store(ctx, q); err != nil || !c.ended {
+		return err
+	}
+	return c.settle()
+}
+
+// add appends a block to the part.
+func (c *Copy) add(q *Queue, b []byte) (err error) {
+	if c.part == nil {
+		name := fmt.Sprintf(queuesName+"/%06d/%06d.blocks", c.at+1, len(q.Parts)+1)
+		if c.part, err = c.w.keys.seal(name, c.free); err != nil {
+			return err
+		}
+		c.size, c.free = 0, nil
+	}
+	c.size += len(b)
+	return c.part.add(b)
+}
+
+// store begins to store the part, once the one before is stored.
+func (c *Copy) store(ctx context.Context, q *Queue) error {
+	o, err := c.part.end()
+	if err == nil {
+		err = c.settle()
+	}
+	if err != nil {
+		return err
+	}
 	q.Parts = append(q.Parts, o)
-	c.part = c.part[:0]
-	return err
+	content, outcome := c.part.stored, make(chan error, 1)
+	c.outcome, c.stored, c.part = outcome, content, nil
+	go func() { outcome <- c.w.store.Put(ctx, o.Name, content) }()
+	return nil
 }
 
 // Done returns what has come since the copy began.

@@ -168,6 +168,7 @@ func (c *Create) one(ctx context.Context, w *archive.Writer, q *client.QueueInfo
 	if err == nil {
 		err = x.End()
 	}
+	x.Abandon()
 	switch {
 	case err == nil:
 		return x.Left(), true, nil

@@ -29,6 +29,7 @@ func newMember(x *archive.Copy, q *client.QueueInfo, wait client.Patience, t *ta
 // run copies the queue.
 func (m *member) run(ctx context.Context, c *client.Client) {
 	defer close(m.done)
+	defer m.copy.Abandon()
 	defer m.begin()
 	err := c.ExportQueue(ctx, client.ExportQueueRequest{VHost: m.queue.VHost, Queue: m.queue.Name, Patience: m.wait}, func() error {
 		if m.first {

@@ -147,7 +147,7 @@ func Table() []Package {
 		{Path: "management", Imports: []string{"broker", "management/login", "management/page", "management/rest", "management/stats"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal", "internal/gate", "internal/latency"}, ThirdParty: []string{"prometheus"}},
 		{Path: "client", Imports: []string{"proto/broker/v1", "internal/grpcmem", "internal/wait"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
-		{Path: "backup/archive", Imports: []string{"backup"}, ThirdParty: []string{"age", "minio"}},
+		{Path: "backup/archive", Imports: []string{"backup"}, ThirdParty: []string{"age", "minio", "sys"}},
 		{Path: "backup/online", Imports: []string{"backup", "backup/archive", "client"}},
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
