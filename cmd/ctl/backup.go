@@ -101,6 +101,7 @@ func newBackupCreate(s *session) *cobra.Command {
 	cmd.Flags().StringArrayVar(&queues, "queue", nil, "copy this queue of the vhost, without definitions; repeatable")
 	cmd.Flags().BoolVar(&ifMissing, "if-missing", false, "succeed if PLACE has a complete backup already, as after a try whose end nobody saw")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		inBackground(cmd.Context())
 		to, k, err := p.reach(args[0])
 		if err != nil {
 			return err
@@ -219,6 +220,7 @@ func newBackupVerify(s *session) *cobra.Command {
 	}
 	p := newPlace(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		inBackground(cmd.Context())
 		r, err := p.open(cmd.Context(), args[0])
 		if err != nil {
 			return err

@@ -93,6 +93,7 @@ func newBackupPrune(s *session) *cobra.Command {
 		if job.Keep < 1 {
 			return usageError{fmt.Errorf("--keep is %d: say how many backups stay, 1 or more", job.Keep)}
 		}
+		inBackground(cmd.Context())
 		at, k, err := p.reach(args[0])
 		if err != nil {
 			return err

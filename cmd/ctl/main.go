@@ -58,7 +58,10 @@ type unreachableError struct{ error }
 // Unwrap returns the cause.
 func (e unreachableError) Unwrap() error { return e.error }
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	ctx := context.WithValue(context.Background(), ownProcess{}, true)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run runs one command line and returns the exit code, which distinguishes mistakes of the user, refusals,
 // unreachable clusters and partial success apart (docs/quoratectl.md).

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// lowerPriority sets the nice value of all threads that have a lower one. Linux has one for each thread, and new ones
+// have that of the thread which makes them: it looks again until there is none left. What cannot be changed stays.
+func lowerPriority(nice int) {
+	const nicest = 20 // the system call returns this less the nice value
+	for again := true; again; {
+		again = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil {
+				continue
+			}
+			now, err := unix.Getpriority(unix.PRIO_PROCESS, id)
+			if err == nil && nicest-now < nice && unix.Setpriority(unix.PRIO_PROCESS, id, nice) == nil {
+				again = true
+			}
+		}
+	}
+}
