@@ -1,7 +1,11 @@
 // Package export paces the exports of a node: how fast its members of queues are read for backups. An export takes
 // processor time, memory and the disk from clients of the node, so it reads faster only while they do not feel it. What
-// they feel is how long syncs of the log and confirms take, compared with the best that was seen while exports ran, and
-// how late the operating system and Go's scheduler wake a goroutine. Below a floor an export is never slowed.
+// they feel is how long syncs of the log and confirms take, compared with what they take while exports read at a floor,
+// and how late the operating system and Go's scheduler wake a goroutine. Below the floor an export is never slowed. Now
+// and then exports read at the floor for a moment, for the comparison.
+//
+// The worst of a hundred confirms shows even a short time of reading too fast. So a pace is approached in small steps,
+// each of which is judged by enough confirms that chance says little, and left in proportion to what is felt.
 //
 // # Reading order
 //
@@ -11,6 +15,7 @@ package export
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -22,19 +27,25 @@ const (
 	// DefaultFloor is Config.Floor unless it is set.
 	DefaultFloor = 16 << 20
 	// judgeEvery is the least time between two looks at what clients feel.
-	judgeEvery = 50 * time.Millisecond
+	judgeEvery = 150 * time.Millisecond
+	// compareEvery is how long what was usual at the floor is compared with, and maxCompare limits the time at the floor for
+	// the next comparison, if clients send little.
+	compareEvery, maxCompare = 10 * time.Second, time.Second
 	// maxLate is how late a pause may end. Go rounds pauses up to milliseconds while nothing else runs.
 	maxLate = 2 * time.Millisecond
 	// minPause is the least pause between two blocks: while Go's scheduler always finds something to run, it looks for
 	// new data from the network only every 10 ms.
 	minPause = 50 * time.Microsecond
 	// ahead is how much faster than its pace an export may be for a moment, because a pause was too long.
-	ahead = 20 * time.Millisecond
-	// remember is how long the pace and the best figures are kept when nothing is exported: a backup of many queues exports
-	// one after another.
+	ahead = 5 * time.Millisecond
+	// remember is how long the pace and the usual figures are kept when nothing is exported: a backup of many queues
+	// exports one after another.
 	remember = 10 * time.Second
-	// faster, begin and slower change the pace: begin is in force until it was too fast for the first time.
-	faster, begin, slower = 1.1, 1.5, 0.75
+	// begin is the growth of the pace at each look, at most, until it was felt for the first time. Later it is faster, and
+	// fastest when nothing was felt for more than settled looks.
+	begin, faster, fastest, settled = 1.4, 1.1, 1.25, 3
+	// slowest bounds by how much the pace falls at a look.
+	slowest = 0.5
 )
 
 // Config describes a Pacer.
@@ -50,19 +61,23 @@ type Config struct {
 type Pacer struct {
 	floor float64
 
-	mu      sync.Mutex // guards what follows
-	running int
-	ended   time.Time // of the last export
-	rate    float64   // bytes per second, of all exports together
-	free    time.Time // when the next block may be read
-	steady  bool      // it was too fast once
-	judged  time.Time
-	since   int64 // bytes since then
-	late    time.Duration
-	pauses  int
-	signals []*signal
-	bytes   uint64
-	slowed  map[Cause]uint64
+	mu       sync.Mutex // guards what follows
+	running  int
+	ended    time.Time // of the last export
+	rate     float64   // bytes per second, of all exports together, while they do not read at the floor to compare
+	free     time.Time // when the next block may be read
+	steady   bool      // it was felt once
+	unfelt   int       // looks since it was felt
+	compares bool      // exports read at the floor to compare
+	settles  bool      // since the last look
+	compared time.Time // when that ended, or began
+	judged   time.Time
+	since    int64 // bytes since then
+	late     time.Duration
+	pauses   int
+	signals  []*signal
+	bytes    uint64
+	slowed   map[Cause]uint64
 }
 
 // New returns a Pacer.
@@ -79,16 +94,18 @@ func New(c Config) *Pacer {
 	return p
 }
 
-// Begin counts an export until end is called. One that follows no other begins at the floor, and what is best is found
-// anew.
+// Begin counts an export until end is called. One that follows no other begins at the floor, and what is usual there is
+// found anew.
 func (p *Pacer) Begin() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if p.running++; p.running == 1 && now.Sub(p.ended) > remember {
-		p.rate, p.free, p.steady = p.floor, now, false
+		p.rate, p.free, p.steady, p.unfelt = p.floor, now, false, 0
+		p.compares, p.settles, p.compared = true, false, now
 		for _, s := range p.signals {
-			s.reset()
+			s.restart()
+			s.usual = 0
 		}
 		p.look(now)
 	}
@@ -122,7 +139,7 @@ func (p *Pacer) take(now time.Time, bytes int) time.Duration {
 		p.free = first
 	}
 	at := p.free
-	p.free = p.free.Add(time.Duration(float64(bytes) / p.rate * float64(time.Second)))
+	p.free = p.free.Add(time.Duration(float64(bytes) / p.pace() * float64(time.Second)))
 	return max(minPause, at.Sub(now))
 }
 
@@ -134,36 +151,81 @@ func (p *Pacer) paused(late time.Duration) {
 	p.pauses++
 }
 
+// pace is how fast exports may read now, in bytes per second.
+func (p *Pacer) pace() float64 {
+	if p.compares {
+		return p.floor
+	}
+	return p.rate
+}
+
 // judge changes the pace by what clients have felt since the last time.
 func (p *Pacer) judge(now time.Time) {
 	elapsed := now.Sub(p.judged)
 	if elapsed < judgeEvery {
 		return
 	}
-	causes := make([]Cause, 0, len(p.signals)+1)
-	for _, s := range p.signals {
-		if s.slow() {
-			causes = append(causes, s.cause)
-		}
-	}
-	if p.pauses > 0 && p.late/time.Duration(p.pauses) > maxLate {
-		causes = append(causes, CauseProcessor)
-	}
 	achieved := float64(p.since) / elapsed.Seconds()
-	switch {
-	case len(causes) > 0:
-		for _, c := range causes {
+	excess := 0.0
+	feel := func(c Cause, x float64) {
+		excess = max(excess, x)
+		if x > 1 {
 			p.slowed[c]++
 		}
-		p.steady = true
-		p.rate = max(p.floor, p.rate*slower)
-	case achieved < p.rate/2: // something else slows it: the pace says nothing
-	case p.steady:
-		p.rate *= faster
-	default:
-		p.rate *= begin
 	}
+	if p.pauses > 0 {
+		feel(CauseProcessor, float64(p.late/time.Duration(p.pauses))/float64(maxLate))
+	}
+	if !p.compares {
+		for _, s := range p.signals {
+			feel(s.cause, s.excess())
+		}
+	}
+	switch {
+	case excess > 1: // the root, as a part of it may be chance
+		p.steady, p.unfelt = true, 0
+		p.rate = max(p.floor, p.rate*max(slowest, 1/math.Sqrt(excess)))
+	case p.compares || achieved < p.rate/2: // the pace says nothing
+	default:
+		p.unfelt++
+		p.rate *= min(p.growth(), 1/excess)
+	}
+	p.compare(now)
 	p.look(now)
+}
+
+// growth is by how much the pace grows at most when nothing was felt.
+func (p *Pacer) growth() float64 {
+	switch {
+	case !p.steady:
+		return begin
+	case p.unfelt > settled:
+		return fastest
+	}
+	return faster
+}
+
+// compare decides whether exports read at the floor until the next look. The first look at the floor has what follows
+// from the pace before, and is left out.
+func (p *Pacer) compare(now time.Time) {
+	since := now.Sub(p.compared)
+	switch {
+	case p.settles:
+		p.settles = false
+		for _, s := range p.signals {
+			s.restart()
+		}
+	case p.compares:
+		done := true
+		for _, s := range p.signals {
+			done = s.compare(since >= maxCompare) && done
+		}
+		if done {
+			p.compares, p.compared = false, now
+		}
+	case since >= compareEvery:
+		p.compares, p.settles, p.compared = true, true, now
+	}
 }
 
 // look begins what the next judgement looks at.
@@ -186,7 +248,7 @@ func (p *Pacer) Stats() Stats {
 		s.Slowed[c] = p.slowed[c]
 	}
 	if p.running > 0 {
-		s.Rate = p.rate
+		s.Rate = p.pace()
 	}
 	return s
 }

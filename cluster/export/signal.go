@@ -20,16 +20,15 @@ const (
 func Causes() []Cause { return []Cause{CauseConfirms, CauseSyncs, CauseProcessor} }
 
 const (
-	// enough is how many syncs or confirms a judgement needs; with fewer, more are waited for.
-	enough = 20
+	// enough is how many syncs or confirms a look needs, and enoughUsual a comparison at the floor, in which chance would
+	// count for longer; with fewer, more are waited for.
+	enough, enoughUsual = 30, 300
 	// tail is the part of all syncs and confirms that take no longer than what is compared.
-	tail = 0.9
-	// felt is how much longer than at best syncs and confirms may take.
-	felt = 1.5
+	tail = 0.95
+	// felt is how much longer than usual syncs and confirms may take.
+	felt = 1.3
 	// slack is how much longer they may take in any case: differences of this size are chance.
 	slack = 200 * time.Microsecond
-	// forget is how the best figures approach the present ones at each look, because the load may have changed.
-	forget = 0.002
 )
 
 // signal is something of which the node counts how long it takes. Pacer.mu guards it.
@@ -37,25 +36,50 @@ type signal struct {
 	cause Cause
 	from  func() *latency.Histogram
 
-	before latency.Counts // at the last judgement with enough of them
-	best   time.Duration  // the shortest that was seen; 0: nothing was
+	before latency.Counts // at the last comparison
+	usual  time.Duration  // how long it takes while exports read at the floor; 0: it is not known
 }
 
-// reset forgets what was best.
-func (s *signal) reset() { s.before, s.best = s.from().Counts(), 0 }
+// restart leaves out what was counted until now.
+func (s *signal) restart() { s.before = s.from().Counts() }
 
-// slow reports whether what was counted since the last judgement took longer than clients may feel.
-func (s *signal) slow() bool {
+// excess returns how long it took, divided by what clients do not feel: above 1 they do. 0: it is not known.
+func (s *signal) excess() float64 {
+	took, n := s.took(enough)
+	if n < enough || s.usual == 0 {
+		return 0
+	}
+	return float64(took) / (float64(s.usual)*felt + float64(slack))
+}
+
+// compare notes how long it takes while exports read at the floor, as they have since restart. It returns false if more
+// has to be counted first; last says that there is no time for that.
+func (s *signal) compare(last bool) bool {
+	least := uint64(enoughUsual)
+	if last {
+		least = enough
+	}
+	took, n := s.took(least)
+	switch {
+	case n < least:
+		return last || n == 0
+	case s.usual == 0, took < s.usual:
+		s.usual = took
+	default: // a single time that it took longer may be chance, and exports would read too fast until the next one
+		s.usual += (took - s.usual) / 4
+	}
+	return true
+}
+
+// took returns how many were counted since the last time, and how long they took. Fewer than least are left for the next
+// time.
+func (s *signal) took(least uint64) (d time.Duration, n uint64) {
 	now := s.from().Counts()
 	since := now.Since(&s.before)
-	if since.All() < enough {
-		return false
+	if n = since.All(); n < least {
+		return 0, n
 	}
 	s.before = now
-	took, _ := since.Quantile(tail)
-	if s.best == 0 || took < s.best {
-		s.best = took
-	}
-	s.best += time.Duration(float64(took-s.best) * forget)
-	return took > time.Duration(float64(s.best)*felt)+slack
+	d, _ = since.Quantile(tail)
+	return d, n
 }
