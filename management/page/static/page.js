@@ -22,6 +22,11 @@
     if (isLive() && !busy()) document.body.dispatchEvent(new CustomEvent("refresh"));
   }, refreshEvery);
 
+  // Who leaves the page waits for no refresh: one that breaks off by itself would be reported as an error.
+  addEventListener("beforeunload", () => {
+    for (const el of document.querySelectorAll("[hx-trigger*='refresh']")) el.dispatchEvent(new CustomEvent("htmx:abort"));
+  });
+
   // The theme is a cookie, so that the server sends the page in the right colours at once.
   const theme = document.getElementById("theme");
   if (theme) {
