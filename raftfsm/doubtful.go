@@ -45,10 +45,16 @@ func (g *Group[R, E]) refuseAll() {
 	g.refuseQueue(g.stopped())
 }
 
-// drain refuses new commands and waits until raft has answered those that it has.
-func (g *Group[R, E]) drain(ctx context.Context) {
+// Drain refuses new commands from now on, and waits until raft has answered those that it has, or ctx ends. Close waits
+// for none of them then. It is for who closes many members, which are to wait for no longer than one. A second call does
+// nothing.
+func (g *Group[R, E]) Drain(ctx context.Context) {
 	p := &g.proposer
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
 	p.closed = true
 	var drained chan struct{}
 	if len(p.inFlight) > 0 {

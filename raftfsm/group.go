@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// closeDrain is how long Close waits for entries that raft still has to answer. A leader
-// without a quorum gives up within its lease, so that this is only met by a hung disk.
+// closeDrain is how long Close waits for entries that raft still has to answer. It is met where the disk hangs, and on a
+// leader of a driven group that has lost its quorum: raft would keep that one for minutes.
 const closeDrain = 2 * time.Second
 
 // bootstrapTimeout bounds the wait for raft to take a first configuration.
@@ -340,7 +340,8 @@ func (g *Group[R, E]) halt() {
 }
 
 // Close stops the member and closes the transport and the storage. Commands in flight end with
-// ErrStopped or ErrUnknownOutcome. Close waits for raft's goroutines, and so for the disk.
+// ErrStopped or ErrUnknownOutcome. Close waits for raft's goroutines, and so for the disk; unless Drain was called, it
+// first waits a moment for the commands.
 func (g *Group[R, E]) Close() error {
 	g.closing.Do(func() { g.closeErr = g.shutdown() })
 	return g.closeErr
@@ -351,7 +352,7 @@ func (g *Group[R, E]) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeDrain)
 	defer cancel()
 	if g.Failed() == nil {
-		g.drain(ctx)
+		g.Drain(ctx)
 	}
 	g.halt()
 	stopped := g.stopRaft()

@@ -84,8 +84,7 @@ func (g *Group[R, E]) offer(ctx context.Context, r *raft.Raft, term uint64, to i
 	for {
 		target, err := g.caughtUp(ctx, r, term, to, passed)
 		if err == nil {
-			err = g.out.TimeoutNow(raft.ServerID(target), raft.ServerAddress(target),
-				&raft.TimeoutNowRequest{RPCHeader: g.header()}, &raft.TimeoutNowResponse{})
+			err = g.requestStand(ctx, target)
 		}
 		if err == nil {
 			return target, nil
@@ -95,6 +94,24 @@ func (g *Group[R, E]) offer(ctx context.Context, r *raft.Raft, term uint64, to i
 			return "", errors.Join(refusals...)
 		}
 		passed = append(passed, target)
+	}
+}
+
+// requestStand requests that a member stands for election. A member that does not answer is waited for until ctx ends: the
+// transport would wait far longer, and nothing is proposed meanwhile.
+func (g *Group[R, E]) requestStand(ctx context.Context, target id.NodeID) error {
+	answered := make(chan error, 1)
+	g.spawn(func() {
+		answered <- g.out.TimeoutNow(raft.ServerID(target), raft.ServerAddress(target),
+			&raft.TimeoutNowRequest{RPCHeader: g.header()}, &raft.TimeoutNowResponse{})
+	})
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("node %q does not answer the request to stand for election: %w", target, ctx.Err())
+	case <-g.stop:
+		return g.stopped()
 	}
 }
 
@@ -112,7 +129,7 @@ func (g *Group[R, E]) caughtUp(ctx context.Context, r *raft.Raft, term uint64, t
 			return "", err
 		}
 		if g.proposer.idle() {
-			if target, ok := g.matching(r, takers); ok {
+			if target, ok := g.matching(ctx, r, takers); ok {
 				return target, nil
 			}
 		}
@@ -141,24 +158,31 @@ func (g *Group[R, E]) takers(to id.NodeID, passed []id.NodeID) ([]id.NodeID, err
 	return takers, nil
 }
 
-// matching returns the first of them that answers that its log ends like this member's.
-func (g *Group[R, E]) matching(r *raft.Raft, takers []id.NodeID) (id.NodeID, bool) {
+// matching returns the first of them that answers that its log ends like this member's. It waits for answers until ctx ends.
+func (g *Group[R, E]) matching(ctx context.Context, r *raft.Raft, takers []id.NodeID) (id.NodeID, bool) {
 	req, ok := g.probe(r)
 	if !ok {
 		return "", false
 	}
 	answers := make(chan id.NodeID, len(takers))
 	for _, n := range takers {
-		go func() {
+		g.spawn(func() {
 			if g.notifyOne(n, *req) != pushMatches {
 				n = ""
 			}
 			answers <- n
-		}()
+		})
 	}
 	for range takers {
-		if n := <-answers; n != "" {
-			return n, r.LastIndex() == req.PrevLogEntry
+		select {
+		case n := <-answers:
+			if n != "" {
+				return n, r.LastIndex() == req.PrevLogEntry
+			}
+		case <-ctx.Done():
+			return "", false
+		case <-g.stop:
+			return "", false
 		}
 	}
 	return "", false

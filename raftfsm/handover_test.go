@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -68,5 +70,76 @@ func TestDrivenTransferPastDrained(t *testing.T) {
 			until(t, "the one that stays leads", func() bool { return c.leader().node == id.NodeID(stays) })
 		}
 		c.propose("after")
+	}
+}
+
+// callTime is how long cluster/transport waits for the answer to a call.
+const callTime = 30 * time.Second
+
+// speechless is a transport to a peer that is connected, and no longer answers some calls.
+type speechless struct {
+	*heartbeats
+	peer             raft.ServerID
+	probes, standing atomic.Bool // calls of these kinds get no answer
+}
+
+func (m *speechless) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if to == m.peer && m.probes.Load() {
+		return unanswered()
+	}
+	return m.AppendEntries(to, raft.ServerAddress(to), req, resp)
+}
+
+func (m *speechless) TimeoutNow(to raft.ServerID, at raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	if to == m.peer && m.standing.Load() {
+		return unanswered()
+	}
+	return m.heartbeats.TimeoutNow(to, at, req, resp)
+}
+
+func unanswered() error {
+	time.Sleep(callTime)
+	return errors.New("no answer")
+}
+
+// A member that does not answer holds a transfer up for no longer than the transfer may take, and than its caller waits:
+// nothing is proposed meanwhile, and a node that stops waits for it.
+func TestDrivenTransferToSpeechless(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*speechless){
+		"its log":              func(m *speechless) { m.probes.Store(true) },
+		"the request to stand": func(m *speechless) { m.standing.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var first *speechless
+				all := newLogCluster(t, 3, func(c *Config[reply, string]) {
+					c.Driven = true
+					if inner, ok := c.Transport.(*heartbeats); ok && c.Node == "n1" {
+						first = &speechless{heartbeats: inner, peer: "n2"}
+						c.Transport = first
+					}
+				})
+				if err := all[0].group.Campaign(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				l := leaderOf(t, all, nil)
+				comes(t, "before", l.submit("before"))
+				set(first)
+				for _, waits := range []time.Duration{time.Hour, time.Second} {
+					ctx, cancel := context.WithTimeout(t.Context(), waits)
+					began := time.Now()
+					err := l.group.TransferLeadership(ctx, "n2")
+					cancel()
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("the transfer ended with %v", err)
+					}
+					if took, most := time.Since(began), min(waits, handOverCatchUp+handOverElection); took > most {
+						t.Errorf("it took %v, %v at most were wanted", took, most)
+					}
+					comes(t, "after", l.submit("after"))
+				}
+			})
+		})
 	}
 }

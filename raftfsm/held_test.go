@@ -1,6 +1,7 @@
 package raftfsm
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -161,6 +162,43 @@ func TestResultsPassWithTheDisk(t *testing.T) {
 		defer d.mu.Unlock()
 		if len(d.held) > 0 {
 			t.Errorf("%d are held", len(d.held))
+		}
+	})
+}
+
+// Who has drained a member waits no second time when it closes it. Many leaders of groups that have lost their quorum
+// would otherwise add up when a node stops.
+func TestDrainedMemberClosesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newLogCluster(t, 3, func(c *Config[reply, string]) { c.Driven = true })
+		if err := all[0].group.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := leaderOf(t, all, nil)
+		comes(t, "before", l.submit("before"))
+		for _, m := range all {
+			m.transport.DisconnectAll()
+		}
+		under := l.submit("under way")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		l.group.Drain(ctx)
+		if ctx.Err() == nil {
+			t.Error("Drain did not wait for what is under way")
+		}
+		if err := <-l.submit("late"); !errors.Is(err, ErrStopped) {
+			t.Errorf("a command after Drain ends with %v, want %v", err, ErrStopped)
+		}
+		began := time.Now()
+		if err := l.group.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took >= closeDrain {
+			t.Errorf("Close took %v", took)
+		}
+		if err := <-under; !errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("what was under way ends with %v, want %v", err, ErrUnknownOutcome)
 		}
 	})
 }

@@ -37,6 +37,8 @@ const (
 	maxMailboxDeliveries = 1 << 18
 	// maxOpening limits the groups that are opened or closed at the same time.
 	maxOpening = 8
+	// closeDrain is how long Close waits for what is under way in the groups, for all of them together.
+	closeDrain = 2 * time.Second
 )
 
 // Config has the settings of a Host, and the parts below the host, which must exist before it.

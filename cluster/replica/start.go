@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -102,7 +103,13 @@ func (h *Host) Close() error {
 		all = append(all, q)
 	}
 	h.opening.Wait()
-	err := each.Of(all, maxOpening, (*Member).close)
+	// Bounds the wait of all members together: where a majority is lost, each leader would wait for as long.
+	drained, cancel := context.WithTimeout(context.Background(), closeDrain)
+	defer cancel()
+	err := each.Of(all, maxOpening, func(q *Member) error {
+		q.group.Drain(drained)
+		return q.close()
+	})
 	h.writeNotes()
 	h.workers.close()
 	return err
