@@ -229,8 +229,10 @@ func (x *countedConn) freeRooms() {
 	}
 }
 
-// ServerHandshake runs the inner handshake.
+// ServerHandshake runs the inner handshake. It ends with the server's life: gRPC's stop waits for handshakes before it
+// notifies any client, and this client may never say a word.
 func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	defer context.AfterFunc(x.life, func() { _ = raw.Close() })()
 	conn, info, err := x.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		return nil, nil, err
