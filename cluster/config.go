@@ -178,7 +178,9 @@ type Config struct {
 	Failed func(error)
 	// Starting is notified how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress reports.
-	Starting  func(StartProgress)
+	Starting func(StartProgress)
+	// Stopping is notified of each phase of Close when it begins; nil: nothing is called. It must not block.
+	Stopping  func(StopPhase)
 	Reconcile membership.ReconcileConfig
 	// ManualFinalise leaves it to an operator to finalise a newer version (metadata.Group.Finalise);
 	// one node that does is enough.

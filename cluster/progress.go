@@ -26,6 +26,23 @@ const (
 	StartDone StartPhase = "started"
 )
 
+// StopPhase is a part of a stop, which Close waits for.
+type StopPhase string
+
+// The phases of a stop, in this order.
+const (
+	StopForwarders StopPhase = "ending the forwarding of dead letters"
+	StopOperations StopPhase = "ending operations"
+	StopQueues     StopPhase = "answering what waits for queues"
+	StopGossip     StopPhase = "leaving gossip"
+	StopGroups     StopPhase = "closing members of queues"
+	StopCatalog    StopPhase = "closing the member of the catalog"
+	StopLinks      StopPhase = "closing the links with other nodes"
+	StopLog        StopPhase = "closing the log"
+	StopLoops      StopPhase = "ending background work"
+	StopDirectory  StopPhase = "releasing the data directory"
+)
+
 // Units of StartProgress.
 const (
 	unitSegments = "segments"

@@ -50,10 +50,12 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
 	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.disked, c.undisk = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
 	if c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
 		c.stop()
+		c.undisk()
 		return nil, err
 	}
 	if err := c.boot(); err != nil {
@@ -145,7 +147,7 @@ func (c *Cluster) boot() error {
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.marking.Go(c.keepMark)
-	c.loops.Go(func() { disks.Run(c.ctx) })
+	c.loops.Go(func() { disks.Run(c.disked) })
 	c.loops.Go(func() { disks.Notify(c.ctx) })
 	c.loops.Go(func() { c.unloader.Evacuate(c.ctx) })
 	c.loops.Go(func() { c.unloader.Relieve(c.ctx) })
@@ -189,65 +191,4 @@ func (c *Cluster) connect() error {
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	c.logs = peer.NewLogs(c.peers, c.cfg.Lines, c.epoch)
 	return c.storage.Failed() // it may have come before
-}
-
-// Close leaves gossip, stops the groups and releases the data directory. The first call
-// counts, others return the same.
-func (c *Cluster) Close(ctx context.Context) error {
-	c.closing.Do(func() { c.closeErr = c.shutdown(ctx) })
-	return c.closeErr
-}
-
-// shutdown stops what runs, in the order in which each part can still use those below.
-func (c *Cluster) shutdown(ctx context.Context) error {
-	if c.forwarders != nil {
-		c.forwarders.Close()
-	}
-	c.stop()
-	if c.storage != nil {
-		c.storage.EndWaits()
-	}
-	var errs []error
-	if c.operations != nil {
-		c.operations.Close()
-	}
-	if c.gateway != nil {
-		c.gateway.Close()
-	}
-	if c.members != nil {
-		c.leave(ctx)
-	}
-	if c.host != nil {
-		// Serve goes on for the groups, all other loops end by c.ctx.
-		c.marking.Wait()
-		errs = append(errs, c.host.Close())
-	}
-	if c.catalog != nil {
-		errs = append(errs, c.catalog.Close())
-	}
-	if c.mux != nil {
-		errs = append(errs, c.mux.Close(ctx))
-	}
-	if c.storage != nil {
-		errs = append(errs, c.storage.Close())
-	}
-	c.loops.Wait()
-	if c.booted.Load() {
-		errs = append(errs, c.writeMark())
-	}
-	errs = append(errs, c.dir.Close())
-	return errors.Join(errs...)
-}
-
-// leaveTimeout bounds how long a stopping node waits for others to hear of it.
-const leaveTimeout = 2 * time.Second
-
-// leave notifies the others that this node goes on purpose. When all stop together nobody
-// is left to hear it; they would find out by themselves, so that it is no fault.
-func (c *Cluster) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
-	defer cancel()
-	if err := c.members.Leave(ctx); err != nil {
-		c.log.Warn("leaving was not heard by all", "error", err)
-	}
 }

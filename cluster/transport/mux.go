@@ -27,10 +27,16 @@ type Mux struct {
 	detours  atomic.Int64 // connections that are passed on for others
 }
 
-// Serve accepts peers until Close; it returns nil after Close.
+// Serve accepts peers until Close or Cut begins; then it returns nil, and leaves it to Close to wait for calls of peers.
 func (m *Mux) Serve(l net.Listener) error {
-	if err := m.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("transport: accepting peers at %s: %w", l.Addr(), err)
+	ended := make(chan error, 1)
+	go func() { ended <- m.server.Serve(l) }() // which waits for these calls
+	select {
+	case err := <-ended:
+		if err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("transport: accepting peers at %s: %w", l.Addr(), err)
+		}
+	case <-m.ctx.Done():
 	}
 	return nil
 }
