@@ -180,8 +180,25 @@ func (n *Node) Resume() error {
 	return err
 }
 
-// Stop asks the process to drain and end; when ctx ends first it is killed, which is an
-// error.
+// quitTime is how long a process has to write the stacks of its goroutines to its log.
+const quitTime = 5 * time.Second
+
+// quit ends a process that did not stop, with the stacks of its goroutines in its log.
+func (n *Node) quit() error {
+	exited, err := n.signal(syscall.SIGQUIT)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-exited:
+		return nil
+	case <-time.After(quitTime):
+		return n.Kill()
+	}
+}
+
+// Stop asks the process to drain and end. When ctx ends first that is an error, and the process is ended, with the stacks of
+// its goroutines in its log.
 func (n *Node) Stop(ctx context.Context) error {
 	exited, err := n.signal(syscall.SIGTERM)
 	if err != nil {
@@ -196,7 +213,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("chaos: node %s did not stop in time: %w", n.ID, ctx.Err()), n.Kill())
+		return errors.Join(fmt.Errorf("chaos: node %s did not stop in time: %w: its goroutines are in %s", n.ID, ctx.Err(), n.LogFile()), n.quit())
 	}
 }
 

@@ -23,9 +23,15 @@ import (
 const binaryEnv = "QUORATE_TEST_PODS_BINARY"
 
 const (
-	limit     = 2 * time.Minute // of all, on a slow machine; usually half a minute
-	readyTime = 20 * time.Second
-	queues    = 9
+	// limit is that of all, on a machine that is busy with other tests; usually it takes half a minute. A pod that does not
+	// end has all of its grace period before.
+	limit = 4 * time.Minute
+	// reportTime is how long the process in the namespaces has beyond that to say what it waited for.
+	reportTime = 30 * time.Second
+	// patience is how long a condition may take to come true, and callTime a call that looks at it.
+	patience = time.Minute
+	callTime = 10 * time.Second
+	queues   = 9
 )
 
 // Pods come and go in every order and with new addresses; clients go on, nothing is lost.
@@ -64,7 +70,7 @@ func inNamespaces(t *testing.T, inside func(t *testing.T, binary string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), limit+reportTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1")
 	cmd.Env = append(os.Environ(), binaryEnv+"="+binary)
@@ -143,13 +149,13 @@ func newLoad(ctx context.Context, t *testing.T) *load {
 	return l
 }
 
-// await polls until done says so.
-func (l *load) await(what string, done func() bool) {
+// await polls until done returns no error.
+func (l *load) await(what string, done func() error) {
 	l.t.Helper()
 	begin := time.Now()
-	for !done() {
-		if time.Since(begin) > readyTime {
-			l.t.Fatalf("%s: not within %v", what, readyTime)
+	for err := done(); err != nil; err = done() {
+		if time.Since(begin) > patience {
+			l.t.Fatalf("%s: not within %v: %v", what, patience, err)
 		}
 		time.Sleep(probing / 10)
 	}
@@ -158,42 +164,49 @@ func (l *load) await(what string, done func() bool) {
 // goesOn waits until publishers have had confirms.
 func (l *load) goesOn(from uint64, what string) {
 	l.t.Helper()
-	l.await("confirms after: "+what, func() bool { return l.publisher.Confirmed() > from+100 })
+	l.await("confirms after: "+what, func() error {
+		if now := l.publisher.Confirmed(); now <= from+100 {
+			return fmt.Errorf("%d are confirmed, %d were before", now, from)
+		}
+		return nil
+	})
+}
+
+// all lists the queues. A call that is not answered must not keep the test from saying so.
+func (l *load) all(ctx context.Context) ([]client.QueueInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return client.Collect(l.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
 }
 
 // led waits until all queues have a leader and all members.
 func (l *load) led(ctx context.Context) {
 	l.t.Helper()
 	begin := time.Now()
-	var last string
-	defer func() {
-		if l.t.Failed() {
-			l.t.Log("the last look: ", last)
-		}
-	}()
-	l.await("every queue has a leader and three members online", func() bool {
-		all, err := client.Collect(l.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
+	l.await("every queue has a leader and three members online", func() error {
+		all, err := l.all(ctx)
 		if err != nil {
-			last = err.Error()
-			return false
+			return err
 		}
 		for _, q := range all {
 			if q.Leader == "" || len(q.Online) != pods {
-				last = fmt.Sprintf("%+v", q)
-				return false
+				return fmt.Errorf("%+v", q)
 			}
 		}
-		return len(all) == queues
+		if len(all) != queues {
+			return fmt.Errorf("%d queues are listed, want %d", len(all), queues)
+		}
+		return nil
 	})
 	l.t.Logf("all queues are complete after %v more", time.Since(begin).Round(time.Millisecond))
 }
 
 // ledBy is an error if a node leads a queue.
 func (l *load) ledBy(ctx context.Context, node string) error {
-	all, err := client.Collect(l.client.Queues(ctx, client.ListQueuesRequest{WithStats: true}))
+	all, err := l.all(ctx)
 	for _, q := range all {
 		if q.Leader == node {
-			err = errors.Join(err, fmt.Errorf("%s leads %s after its preStop", node, q.Name))
+			err = errors.Join(err, fmt.Errorf("%s leads %s after its preStop: %+v", node, q.Name, q))
 		}
 	}
 	return err
@@ -206,9 +219,14 @@ func (l *load) finish(ctx context.Context) {
 	if err := <-l.done[0]; err != nil {
 		l.t.Error(err)
 	}
-	l.await("the queue is drained", func() bool {
+	l.await("the queue is drained", func() error {
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
 		q, err := l.client.GetQueue(ctx, client.QueueRef{Name: "q0"})
-		return err == nil && q.Stats != nil && q.Stats.Messages == 0
+		if err == nil && (q.Stats == nil || q.Stats.Messages > 0) {
+			err = fmt.Errorf("%+v, with stats %+v", q, q.Stats)
+		}
+		return err
 	})
 	l.history.Add(history.Event{Kind: history.Drained, Queue: "q0"})
 	l.stop[1]()

@@ -24,6 +24,13 @@ const (
 	preStop     = "60s"
 )
 
+const (
+	// killTime is how long a process may take to be gone after SIGKILL, on a busy machine.
+	killTime = 30 * time.Second
+	// quitTime is how long it has to write the stacks of its goroutines after SIGQUIT.
+	quitTime = 10 * time.Second
+)
+
 // enter is what runs in a pod's fresh namespaces until it becomes the node: it waits for
 // its network card, makes the root read-only and gives up root's rights.
 const enter = `set -eu
@@ -95,6 +102,9 @@ func (p *pod) start(address string) error {
 	defer log.Close() //nolint:errcheck // the process has its own handle
 	p.cmd = exec.CommandContext(p.w.ctx, "sh", append([]string{"-c", enter, "enter", address, p.root, p.data}, p.env()...)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	// Whatever the test still waits for when its time is over, the pods say what they wait for.
+	cmd := p.cmd
+	p.cmd.Cancel, p.cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }, quitTime
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 	ready, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -103,7 +113,7 @@ func (p *pod) start(address string) error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	cmd, ended := p.cmd, make(chan struct{})
+	ended := make(chan struct{})
 	p.ended = ended
 	go func() {
 		p.endedBy = cmd.Wait()
@@ -134,7 +144,18 @@ func (p *pod) unplug() error { return ip("link", "del", p.card()) }
 // kill ends the pod at once, as when its machine is lost: nobody gets a last packet.
 func (p *pod) kill() error {
 	err := p.unplug()
-	return errors.Join(err, p.cmd.Process.Kill(), p.over(5*time.Second))
+	return errors.Join(err, p.cmd.Process.Kill(), p.over(killTime))
+}
+
+// quit ends a pod that does not end, with the stacks of its goroutines in its log.
+func (p *pod) quit() error {
+	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	if p.over(quitTime) == nil {
+		return p.unplug()
+	}
+	return p.kill()
 }
 
 // over waits for the process to end.
@@ -181,10 +202,13 @@ func (p *pod) remove() error {
 		return errors.Join(err, e)
 	}
 	if e := p.over(gracePeriod - drained); e != nil {
-		return errors.Join(err, e, p.kill())
+		return errors.Join(err, fmt.Errorf("SIGTERM: %w: its log has the stacks", e), p.quit())
 	}
 	p.w.t.Logf("%s drained in %v, ended after %v: %v", p.name, drained.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond), p.endedBy)
-	return errors.Join(err, p.endedBy)
+	if p.endedBy != nil {
+		err = errors.Join(err, fmt.Errorf("%s ended after SIGTERM by: %w", p.name, p.endedBy))
+	}
+	return err
 }
 
 // probe asks the pod for its health, as the kubelet does: by its address.

@@ -3,6 +3,7 @@
 package k8slike
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,12 +104,22 @@ func (w *world) fresh() string {
 	return fmt.Sprintf("10.77.0.%d", w.next)
 }
 
-// showLogs prints what the pod said at last.
+// Bounds of what is shown of a pod's log, in bytes.
+const (
+	lastShown   = 8 << 10
+	stacksShown = 256 << 10
+)
+
+// showLogs prints what the pod said at last, and the stacks of its goroutines if it has left some.
 func (w *world) showLogs(p *pod) {
-	const last = 2500
 	for life := max(1, p.life-1); life <= p.life; life++ {
 		text, err := os.ReadFile(filepath.Join(w.dir, p.name, "log-"+strconv.Itoa(life)))
-		w.t.Logf("%s, start %d, its last words: %v\n%s", p.name, life, err, text[max(0, len(text)-last):])
+		end := len(text)
+		if at := bytes.Index(text, []byte("\ngoroutine ")); at >= 0 {
+			text = text[:min(len(text), at+stacksShown)]
+			end = at
+		}
+		w.t.Logf("%s, start %d, its last words: %v\n%s", p.name, life, err, text[max(0, end-lastShown):])
 	}
 }
 
@@ -212,7 +223,7 @@ func (w *world) start(b begin) error {
 			return nil
 		case p.over(0) == nil:
 			return fmt.Errorf("%s ended %v after its start: %w", p.name, since, p.endedBy)
-		case since > readyTime:
+		case since > patience:
 			return fmt.Errorf("%s is not ready %v after its start: %w", p.name, since, err)
 		}
 		time.Sleep(probing)
