@@ -19,6 +19,7 @@ import (
 const (
 	ExitError      = 1  // settings, or any other error
 	ExitDamaged    = 65 // stored data is damaged that the node cannot do without
+	ExitStopHangs  = 70 // the node was asked to stop, and a part of it has not ended in time
 	ExitNoData     = 73 // the data directory cannot be used: it is read-only, or not this user's
 	ExitDiskFailed = 74 // the disk has failed a read, a write or a sync
 	ExitDiskHangs  = 75 // the disk has accepted no write for too long

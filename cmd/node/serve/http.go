@@ -16,10 +16,13 @@ import (
 	"github.com/quorate/quorate/internal/lograte"
 )
 
+// headerTimeout bounds the headers of a request.
+const headerTimeout = 10 * time.Second
+
 // serveHTTP serves l until the server is closed, with TLS if secure is set. key is the name of the
 // listener's setting.
 func (n *node) serveHTTP(key string, s *http.Server, l net.Listener, secure *tls.Config) {
-	s.ReadHeaderTimeout = shutdownTimeout
+	s.ReadHeaderTimeout = headerTimeout
 	s.ErrorLog = n.errorLog(key)
 	s.Protocols = &http.Protocols{} // HTTP/2 would constrain tls.cipher_suites
 	s.Protocols.SetHTTP1(true)

@@ -39,14 +39,8 @@ import (
 )
 
 const (
-	// shutdownTimeout bounds each step of stopping after the drain.
-	shutdownTimeout = 10 * time.Second
-	// failedTimeout bounds the same for clients of a node that has failed.
-	failedTimeout = time.Second
-	// lastSpans is how long a node that stops waits for the collector of traces.
-	lastSpans = 2 * time.Second
-	dirMode   = 0o750
-	// lastWords is how long the log may take to record that the disk hangs.
+	dirMode = 0o750
+	// lastWords is how long the log may take to record why the process ends at once.
 	lastWords = time.Second
 	// maxShownBytes bounds how much of a name from an unauthenticated client is logged.
 	maxShownBytes = 128
@@ -85,6 +79,7 @@ type node struct {
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
+	stopping           *watchdog
 	memory             atomic.Pointer[memoryPlan]
 	processors         processors
 	hashed             atomic.Bool // a password hash has begun since the heap was checked
@@ -110,7 +105,9 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 
 // live runs one life of the node.
 func (n *node) live(ctx context.Context) error {
+	asked := context.AfterFunc(ctx, func() { n.stopping.within(StopLimit) }) // a start may take longer
 	err := n.start(ctx, n.version)
+	asked()
 	if err == nil {
 		n.log.Info("the node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
 			"client", n.cfg.Listen.Client, "peer", n.cfg.Listen.Peer, "http", n.cfg.Listen.HTTP, "data_dir", n.cfg.DataDir)
@@ -149,7 +146,10 @@ func (n *node) running(ctx context.Context) error {
 }
 
 func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
-	return &node{cfg: cfg, version: version, log: log, gates: newGates(cfg, log), health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
+	return &node{
+		cfg: cfg, version: version, log: log, gates: newGates(cfg, log), health: newHealth(cfg.DataDir),
+		failed: make(chan error, 7), unwatch: make(chan struct{}), stopping: newWatchdog(cfg.NodeID, log),
+	}
 }
 
 // start starts the parts from below. What can be checked without the cluster is checked first, and
@@ -226,6 +226,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		Gossip: n.gates.gossip, Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Lines: n.anew.Lines, Tracer: n.tracer, Logger: n.log,
 		Failed:         n.fail,
 		Starting:       n.health.starting,
+		Stopping:       func(p cluster.StopPhase) { n.stopping.enter(string(p)) },
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		SuspectAfter: n.cfg.Timeouts.Suspect, CatalogStaleness: n.cfg.Timeouts.CatalogStaleness, ClockSkew: n.cfg.Timeouts.ClockSkew,
 		Reconcile: membership.ReconcileConfig{
@@ -262,9 +263,9 @@ func (n *node) fail(err error) {
 		n.failed <- err
 		return
 	}
-	time.AfterFunc(lastWords, func() { os.Exit(ExitDiskHangs) })
-	n.log.Error("the process ends because its disk hangs", "node", n.cfg.NodeID, "exit_code", ExitDiskHangs, "error", err)
-	os.Exit(ExitDiskHangs)
+	exitAfter(os.Exit, ExitDiskHangs, func() {
+		n.log.Error("the process ends because its disk hangs", "node", n.cfg.NodeID, "exit_code", ExitDiskHangs, "error", err)
+	})
 }
 
 // listen opens a TCP listener; the error names its setting.
@@ -320,85 +321,4 @@ func (n *node) serveClients(ctx context.Context) error {
 	err = errors.Join(n.serveAMQP(ctx, "listen.amqp", n.cfg.AMQP(), nil), n.serveAMQP(ctx, "listen.amqps", n.cfg.AMQPS(), c.TLS))
 	n.showMetrics()
 	return errors.Join(err, n.serveManagement(ctx))
-}
-
-// stop drains the node while it serves clients, unless the node has failed; then it closes the
-// parts from the outside in.
-func (n *node) stop(drain bool) error {
-	if drain { // else it may start again in this process
-		n.tell(managerStopping, "STATUS=drains and stops")
-	}
-	var errs []error
-	if n.api != nil && drain {
-		n.log.Info("the node is draining", "at_most", n.cfg.Timeouts.Drain)
-		n.part.Unloader().Stop()
-		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
-			if _, err := n.broker.Operators.Drain(identity.WithIdentity(ctx, identity.Itself()), ""); err != nil {
-				n.log.Warn("the drain is incomplete; other nodes take over by election", "error", err)
-			}
-		})
-	}
-	errs = append(errs, n.sendClientsAway(drain))
-	if n.broker != nil {
-		n.broker.Close()
-	}
-	if n.part != nil {
-		bounded(shutdownTimeout, func(ctx context.Context) { errs = append(errs, n.part.Close(ctx)) })
-	}
-	n.closeTracing()
-	if n.http != nil {
-		n.health.close()
-		errs = append(errs, n.http.Close())
-	}
-	if n.debug != nil {
-		errs = append(errs, n.debug.Close())
-	}
-	close(n.unwatch)
-	n.watches.Wait()
-	n.log.Info("the node is stopped", "node", n.cfg.NodeID)
-	return errors.Join(errs...)
-}
-
-// sendClientsAway closes all clients' listeners and connections at the same time. On a node that
-// has failed clients would wait in vain, and other nodes can serve them.
-func (n *node) sendClientsAway(drained bool) (err error) {
-	within := shutdownTimeout
-	if !drained {
-		within = failedTimeout
-	}
-	var doors sync.WaitGroup
-	if n.api != nil {
-		doors.Go(func() {
-			bounded(within, func(ctx context.Context) {
-				if err := n.api.Shutdown(ctx); err != nil {
-					n.log.Warn("clients were cut off", "error", err)
-				}
-			})
-		})
-	}
-	for _, s := range n.amqp {
-		doors.Go(func() {
-			bounded(within, func(ctx context.Context) {
-				if err := s.Shutdown(ctx); err != nil {
-					n.log.Warn("AMQP clients were cut off", "error", err)
-				}
-			})
-		})
-	}
-	if n.management != nil {
-		err = n.management.Close()
-		n.operators.Close()
-	}
-	doors.Wait()
-	if n.stats != nil {
-		n.stats.Close()
-	}
-	return err
-}
-
-// bounded runs f with a context that ends after d.
-func bounded(d time.Duration, f func(context.Context)) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	f(ctx)
 }

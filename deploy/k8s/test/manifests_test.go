@@ -196,7 +196,7 @@ func TestProbesAndDrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The node drains what is left once more, for timeouts.drain, and closes its groups.
+		// The node drains what is left once more, for timeouts.drain, and ends by itself after StopLimit (docs/limits.md).
 		grace := time.Duration(*o.set.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 		again := time.Minute
 		if own := configOf(t, o).Timeouts.Drain; own != "" {
@@ -204,8 +204,8 @@ func TestProbesAndDrain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if grace < drain+again+15*time.Second || grace > 5*time.Minute {
-			t.Errorf("terminationGracePeriodSeconds = %v for drains of %v and %v: want 15 s more, and 5 min at most", grace, drain, again)
+		if grace < drain+again+30*time.Second || grace > 5*time.Minute {
+			t.Errorf("terminationGracePeriodSeconds = %v for drains of %v and %v: want 30 s more, and 5 min at most", grace, drain, again)
 		}
 	})
 }
