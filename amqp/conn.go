@@ -19,6 +19,8 @@ import (
 // Sizes of buffers, in bytes.
 const (
 	firstRead = 4 << 10
+	// busyRead is the size of the buffers that connections borrow while much arrives.
+	busyRead = 64 << 10
 	// outLimit is how much output may wait before the connection is not read any more.
 	outLimit = 1 << 20
 )
@@ -53,7 +55,10 @@ type conn struct {
 	// The reader owns the following.
 	ctx       context.Context // context of calls of the broker: life, with the identity of the caller
 	in        []byte
-	from, to  int // part of in that was read and not yet parsed
+	own       []byte  // the connection's own buffer while in is lent
+	lent      *[]byte // has in's memory; nil: that is the connection's own
+	brought   int     // bytes of the last read
+	from, to  int     // part of in that was read and not yet parsed
 	hand      hand
 	owner     *connections.Connection
 	unwatch   func()         // ends the watch on the login; nil: none

@@ -62,19 +62,39 @@ func (c *conn) readFrame() (wire.Frame, error) {
 	}
 }
 
-// fill reads more into a buffer with room for at least need bytes.
-func (c *conn) fill(need int) error {
-	left := c.to - c.from
+// makeRoom moves what is not parsed to the front of a buffer with room for at least need bytes. While more arrives at a
+// time than the connection's own buffer holds, it borrows a larger one: each read has its cost, whatever it brings. It gives
+// that back when little came last, since it may wait for long then.
+func (c *conn) makeRoom(need int) {
+	left := c.in[c.from:c.to]
+	was := c.lent
 	switch {
 	case need > len(c.in):
-		size := min(max(need, 2*len(c.in), firstRead), max(need, int(c.frameMax)))
-		grown := make([]byte, size)
-		copy(grown, c.in[c.from:c.to])
-		c.in = grown
-	case c.from > 0:
-		copy(c.in, c.in[c.from:c.to])
+		c.in, c.own, c.lent = make([]byte, min(max(need, 2*len(c.in), firstRead), max(need, int(c.frameMax)))), nil, nil
+	case c.to == len(c.in) && was == nil && len(c.in) < busyRead && c.chanMax > 0: // it has logged in
+		c.own, c.lent = c.in, c.s.lendRead()
+		c.in = *c.lent
+	case was != nil && len(left) == 0 && c.brought < busyRead/2:
+		c.in, c.own, c.lent = c.own, nil, nil
 	}
-	c.from, c.to = 0, left
+	c.from, c.to = 0, copy(c.in, left)
+	if was != nil && c.lent == nil {
+		c.s.reads.Put(was)
+	}
+}
+
+// lendRead returns a buffer of busyRead bytes.
+func (s *Server) lendRead() *[]byte {
+	if b, is := s.reads.Get().(*[]byte); is {
+		return b
+	}
+	b := make([]byte, busyRead)
+	return &b
+}
+
+// fill reads more into a buffer with room for at least need bytes.
+func (c *conn) fill(need int) error {
+	c.makeRoom(need)
 	c.hand.now = time.Now()
 	silent := c.hand.now.Add(2 * c.heartbeat) // when the client has been silent for too long
 	for {
@@ -83,6 +103,7 @@ func (c *conn) fill(need int) error {
 		}
 		n, err := c.nc.Read(c.in[c.to:])
 		c.to += n
+		c.brought = n
 		c.received.Add(uint64(n)) // not negative
 		now := time.Now()
 		waits := c.heartbeat == 0 || now.Before(silent)

@@ -36,6 +36,7 @@ type Server struct {
 	stopping chan struct{}
 	stopOnce sync.Once
 	buffers  sync.Pool // of *[]byte: see output
+	reads    sync.Pool // of *[]byte, of busyRead bytes
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
