@@ -215,6 +215,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Add(golden[headerBytes:], []byte{})
 	f.Add(golden[headerBytes:356], golden[0x191:0x1e2])
+	f.Add([]byte("0"), []byte("\x040M00\x00")) // group 77 is lost
 	f.Fuzz(func(t *testing.T, records, footer []byte) {
 		for at := 0; at < len(records); {
 			n := recordSize(records[at:], int64(len(records)-at))
@@ -242,9 +243,20 @@ func FuzzOpen(f *testing.F) {
 		}
 		rollerIdle(l)
 		ok(t, l.tidy())
-		stored(t, groupOf(t, l, id.GroupID(77)), entries(1, 1, 2, 100))
+		stored(t, groupOf(t, l, unnamed(l)), entries(1, 1, 2, 100))
 		ok(t, l.Close())
 	})
+}
+
+// unnamed returns a group that no record of the log names.
+func unnamed(l *Log) id.GroupID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	group := id.GroupID(77)
+	for _, buried := l.deleted[group]; buried || l.groups[group] != nil; _, buried = l.deleted[group] {
+		group++
+	}
+	return group
 }
 
 func readSome(t *testing.T, g *GroupLog) {
