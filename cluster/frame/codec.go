@@ -146,6 +146,7 @@ func (m *InMessage) readFrame(s source) (In, error) {
 			if d := readDeliveries(inner); d != nil {
 				return In{Frame: &nodev1.Frame{Kind: &nodev1.Frame_Deliveries{Deliveries: d}}}, nil
 			}
+		default: // as below
 		}
 	}
 	f := &nodev1.Frame{}
