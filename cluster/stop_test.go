@@ -49,8 +49,11 @@ func TestDiskHangsAtStop(t *testing.T) {
 		t.Fatalf("node %s leads", l.cfg.Node)
 	}
 	hung, release := d.of(n, "a").HangAt(vfs.OpSync, 1)
-	published := make(chan error, 1)
-	go func() { published <- a.tryPublish(t, q, "while it hangs") }() // the stop, or another leader, answers it
+	published := make(chan struct{})
+	go func() {
+		_ = a.tryPublish(t, q, "while it hangs") // the stop, or another leader, answers it in one way or the other
+		close(published)
+	}()
 	<-hung
 	closed := make(chan error, 1)
 	go func() { closed <- a.Close(context.WithoutCancel(t.Context())) }()

@@ -56,7 +56,7 @@ func TestStepsFail(t *testing.T) {
 	if err != nil {
 		t.Skip("this system has no /dev/full")
 	}
-	defer full.Close()
+	defer full.Close() //nolint:errcheck // nothing was written
 	if n, err := (&steps{file: full}).Write(make([]byte, 2*stepBytes)); n != 0 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk: %d, %v", n, err)
 	}

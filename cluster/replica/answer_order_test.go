@@ -41,5 +41,7 @@ func TestCancelIsAnsweredBehindDeliveries(t *testing.T) {
 	done := h.Member(uid).afterDeliveries(func(quorumq.Reply, error) { answered <- nil })
 	h.stop()
 	done(quorumq.Reply{}, nil)
-	<-answered
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
 }
