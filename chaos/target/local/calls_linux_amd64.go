@@ -3,8 +3,10 @@ package local
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -97,10 +99,11 @@ func filterThread() (int, error) {
 	const load, equal, give = 0x20, 0x15, 0x06
 	code := []instruction{
 		{load, 0, 0, offISA},
-		{equal, 0, 5, archAMD64},
+		{equal, 0, 6, archAMD64},
 		{load, 0, 0, offNumber},
-		{equal, 2, 0, syscall.SYS_FSYNC},
-		{equal, 1, 0, syscall.SYS_FDATASYNC},
+		{equal, 3, 0, syscall.SYS_FSYNC},
+		{equal, 2, 0, syscall.SYS_FDATASYNC},
+		{equal, 1, 0, syscall.SYS_PWRITEV},
 		{equal, 0, 1, syscall.SYS_PWRITE64},
 		{give, 0, 0, returnNotify},
 		{give, 0, 0, returnAllow},
@@ -184,7 +187,7 @@ func (t *tamperer) fail(err error) {
 func (t *tamperer) meant(n *notification) (target.Tampering, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	writes := n.number == syscall.SYS_PWRITE64
+	writes := n.number == syscall.SYS_PWRITE64 || n.number == syscall.SYS_PWRITEV
 	if t.how == (target.Tampering{}) || t.how.Times > 0 && t.left == 0 || writes != (t.how.Call == target.Write) {
 		return t.how, false
 	}
@@ -210,9 +213,35 @@ func (n *notification) content() ([]byte, error) {
 		return nil, err
 	}
 	defer memory.Close() //nolint:errcheck // nothing was written
-	content := make([]byte, n.args[2])
-	_, err = memory.ReadAt(content, int64(n.args[1]))
-	return content, err
+	parts := [][2]uint64{{n.args[1], n.args[2]}}
+	if n.number == syscall.SYS_PWRITEV {
+		if parts, err = vector(memory, n.args[1], n.args[2]); err != nil {
+			return nil, err
+		}
+	}
+	var content []byte
+	for _, p := range parts {
+		at := len(content)
+		content = append(content, make([]byte, p[1])...)
+		if _, err := memory.ReadAt(content[at:], int64(p[0])); err != nil {
+			return nil, err
+		}
+	}
+	return content, nil
+}
+
+// vector reads so many struct iovec at an address: the address and the length of each part.
+func vector(memory io.ReaderAt, at, count uint64) ([][2]uint64, error) {
+	const size = 16
+	raw := make([]byte, size*count)
+	if _, err := memory.ReadAt(raw, int64(at)); err != nil {
+		return nil, err
+	}
+	parts := make([][2]uint64, count)
+	for i := range parts {
+		parts[i] = [2]uint64{binary.LittleEndian.Uint64(raw[size*i:]), binary.LittleEndian.Uint64(raw[size*i+8:])}
+	}
+	return parts, nil
 }
 
 // tear writes a part of what the caller wants to write, in the caller's place, and ends its process,
