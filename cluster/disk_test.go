@@ -261,20 +261,26 @@ func TestDiskFloor(t *testing.T) {
 	})
 }
 
+// startHangingNodes starts nodes whose disks may hang for 4 s, and returns why node a fails.
+func startHangingNodes(t *testing.T) (n *testNodes, d *testDisks, ended <-chan error) {
+	failed := make(chan error, 10)
+	n, d = newDiskNodes(t, func(c *Config) {
+		c.DiskHang = 4 * time.Second
+		if c.Node == "a" {
+			c.Failed = func(err error) { failed <- err }
+		}
+	})
+	n.start("a", "b", "c")
+	return n, d, failed
+}
+
 // A disk that hangs makes its node give up its leaders, and in the end ends the node.
 func TestDiskHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a disk must hang for seconds; run without -short")
 	}
 	t.Parallel()
-	ended := make(chan error, 10)
-	n, d := newDiskNodes(t, func(c *Config) {
-		c.DiskHang = 4 * time.Second
-		if c.Node == "a" {
-			c.Failed = func(err error) { ended <- err }
-		}
-	})
-	n.start("a", "b", "c")
+	n, d, ended := startHangingNodes(t)
 	a, b := n.nodes["a"], n.nodes["b"]
 	q := a.declare(t, "q", 3)
 	b.publish(t, q, "before", quorumq.Unlimited)

@@ -172,6 +172,18 @@ func TestForgetNode(t *testing.T) {
 	}
 }
 
+// joinedAnew waits until a node's member of a queue was built anew, and the node has lost none.
+func (n *testNodes) joinedAnew(q id.QueueUID, i id.NodeID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("%s has joined anew", i), func() error {
+		m := n.nodes[i].host.Member(q)
+		if m == nil || m.Joined() == 0 || len(n.nodes[i].host.LostMembers()) > 0 {
+			return errWaiting
+		}
+		return nil
+	})
+}
+
 // A member whose log is damaged is built anew from the others, by itself, and serves.
 func TestLostMemberIsRebuilt(t *testing.T) {
 	t.Parallel()
@@ -184,13 +196,7 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	n.nodes["a"].publish(t, q, "by two", quorumq.Unlimited)
 	flip(t, n.segments("b")[0], "kept by three")
 	n.start("b")
-	poll(t, "b has joined anew", func() error {
-		m := n.nodes["b"].host.Member(q)
-		if m == nil || m.Joined() == 0 || len(n.nodes["b"].host.LostMembers()) > 0 {
-			return errWaiting
-		}
-		return nil
-	})
+	n.joinedAnew(q, "b")
 	n.has(q, "a", "b", "c")
 	n.caughtUp(q, "b")
 	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "b"); err != nil {
@@ -241,12 +247,7 @@ func TestLostMemberGoesFirst(t *testing.T) {
 			if err := <-ended; err == nil || !strings.Contains(err.Error(), "taken back") {
 				t.Errorf("the change that waited ended with %v", err)
 			}
-			poll(t, "c has joined anew", func() error {
-				if m := n.nodes["c"].host.Member(q); m == nil || m.Joined() == 0 || len(n.nodes["c"].host.LostMembers()) > 0 {
-					return errWaiting
-				}
-				return nil
-			})
+			n.joinedAnew(q, "c")
 			n.has(q, "a", "b", "c")
 			n.caughtUp(q, "c")
 		})

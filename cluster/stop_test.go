@@ -35,14 +35,7 @@ func TestDiskHangsAtStop(t *testing.T) {
 		t.Skip("a disk must hang for seconds; run without -short")
 	}
 	t.Parallel()
-	ended := make(chan error, 10)
-	n, d := newDiskNodes(t, func(c *Config) {
-		c.DiskHang = 4 * time.Second
-		if c.Node == "a" {
-			c.Failed = func(err error) { ended <- err }
-		}
-	})
-	n.start("a", "b", "c")
+	n, d, ended := startHangingNodes(t)
 	a := n.nodes["a"]
 	q := a.declare(t, "q", 3)
 	if l := n.leader(q); l != a {
