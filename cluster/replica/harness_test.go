@@ -49,10 +49,10 @@ type testHost struct {
 	// registered is the catalog's index at the present start.
 	registered uint64
 
-	mu      sync.Mutex // guards what follows
-	catalog *catalog.Catalog
-	behind  chan struct{} // closed when the view is shown that the catalog has; nil: it is
-	unsure  bool          // no view is confirmed
+	catalogMu sync.Mutex // guards what follows
+	catalog   *catalog.Catalog
+	behind    chan struct{} // closed when the view is shown that the catalog has; nil: it is
+	unsure    bool          // no view is confirmed
 }
 
 // noTraffic ignores what comes from other nodes.
@@ -208,8 +208,8 @@ func (h *testHost) start(edit func(*Config)) {
 
 // Propose implements Catalog.
 func (h *testHost) Propose(_ context.Context, cmd catalog.Command) (catalog.Reply, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.catalogMu.Lock()
+	defer h.catalogMu.Unlock()
 	r := h.catalog.Apply(h.catalog.View().Index()+1, time.Now().UnixMilli(), cmd)
 	if h.behind == nil {
 		h.views.Publish(h.catalog.View())
@@ -222,8 +222,8 @@ func (h *testHost) Propose(_ context.Context, cmd catalog.Command) (catalog.Repl
 
 // catalogView returns what the catalog has.
 func (h *testHost) catalogView() *catalog.View {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.catalogMu.Lock()
+	defer h.catalogMu.Unlock()
 	return h.catalog.View()
 }
 
@@ -235,9 +235,9 @@ func (h *testHost) Serves() bool { return h.serves }
 
 // Confirm implements Catalog.
 func (h *testHost) Confirm(ctx context.Context) error {
-	h.mu.Lock()
+	h.catalogMu.Lock()
 	behind, unsure := h.behind, h.unsure
-	h.mu.Unlock()
+	h.catalogMu.Unlock()
 	if unsure {
 		return errWaiting
 	}
@@ -254,8 +254,8 @@ func (h *testHost) Confirm(ctx context.Context) error {
 
 // confirms has Confirm succeed, or fail.
 func (h *testHost) confirms(does bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.catalogMu.Lock()
+	defer h.catalogMu.Unlock()
 	h.unsure = !does
 }
 
@@ -263,16 +263,16 @@ func (h *testHost) confirms(does bool) {
 func (h *testHost) restartBehind(old *catalog.View, serves bool) {
 	h.t.Helper()
 	h.stop()
-	h.mu.Lock()
+	h.catalogMu.Lock()
 	h.views, h.behind, h.serves = metadata.NewViews(old), make(chan struct{}), serves
-	h.mu.Unlock()
+	h.catalogMu.Unlock()
 	h.start(nil)
 }
 
 // catchUp shows the view that the catalog has.
 func (h *testHost) catchUp() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.catalogMu.Lock()
+	defer h.catalogMu.Unlock()
 	h.views.Publish(h.catalog.View())
 	close(h.behind)
 	h.behind = nil

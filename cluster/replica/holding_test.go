@@ -274,10 +274,10 @@ func TestOldViewOfJoiningMember(t *testing.T) {
 	h.joins(uid)
 	h.stop()
 	h.tearJoined(uid)
-	h.mu.Lock()
+	h.catalogMu.Lock()
 	at := h.catalog.View().Index()
 	h.views, h.behind = metadata.NewViews(old), make(chan struct{})
-	h.mu.Unlock()
+	h.catalogMu.Unlock()
 	h.start(func(c *Config) {
 		ledByC(c)
 		c.Catalog = lateCatalog{h, at}
