@@ -230,6 +230,28 @@ func TestMembersChange(t *testing.T) {
 	n.has(q, "a", "c", "e")
 }
 
+// A member that joins a queue with a long history gets its state and the newest entries, not all of them.
+func TestMemberJoinsLongLog(t *testing.T) {
+	t.Parallel()
+	const history = 2500
+	n := newTestNodes(t, func(c *Config) { c.Reconcile.Disabled = true })
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 1)
+	confirmed := n.nodes["a"].publishAll(t, q, "m", history)
+	var joins id.NodeID = "b"
+	if n.leader(q).cfg.Node == joins {
+		joins = "c"
+	}
+	if err := n.nodes["a"].operator.AddMember(testContext(t), q, joins, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := n.nodes[joins].host.Member(q).Group().Stats()
+	if s.Entries > history/2 || s.AppliedIndex < history {
+		t.Errorf("of %d entries it has applied %d one by one, want at most half", s.AppliedIndex, s.Entries)
+	}
+	n.intactQueue(t, q, joins, confirmed)
+}
+
 // RE-3: whoever asks for a change that goes on already waits for it, and for no longer than he wants to.
 func TestSameChangeIsGivenUp(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,9 @@ const (
 	MaxMemberChanges = 16
 	// changeTick is the time between two attempts at changes that wait for something.
 	changeTick = 250 * time.Millisecond
+	// snapshotBeforeJoin is a number of entries after the last snapshot. If there are more, a snapshot is taken first,
+	// so that a joining member need not receive and apply them: at a few thousand a second on a busy machine.
+	snapshotBeforeJoin = 2048
 	// joinTick is the time between two looks at how far a joining member is.
 	joinTick = 50 * time.Millisecond
 	// maxJoinLag is how many entries a member may lack when it gets its vote.

@@ -93,6 +93,7 @@ func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g
 		return m.settle(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
+		m.shorten(q)
 		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
 	}
 	if err := m.catchUp(ctx, q, s, g); err != nil {
@@ -107,6 +108,18 @@ func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g
 		return err
 	}
 	return m.complete(ctx, q, s, catalog.StepJoined)
+}
+
+// shorten takes a snapshot if the log is long, so that a joining member gets the queue's state and not its history. Without
+// one it gets the whole log, which only takes longer.
+func (m *Changer) shorten(q *replica.Member) {
+	s := q.Group().Stats()
+	if s.LastIndex-s.SnapshotIndex <= snapshotBeforeJoin {
+		return
+	}
+	if err := q.Group().Snapshot(); err != nil {
+		m.cfg.Logger.Warn("no snapshot for a joining member: it gets the whole log", "queue", q.UID().String(), "error", err)
+	}
 }
 
 // catchUp waits until the joining member has what was committed when it was asked for,
