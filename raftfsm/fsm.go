@@ -99,6 +99,9 @@ func (a *applier[R, E]) run() (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: machine panicked: %v", errBroken, p)
 		}
+		if err != nil {
+			a.g.acted() // nothing more comes
+		}
 	}()
 	a.entry.each(func(place int, firstSlot uint32, header []byte, bodies int) bool {
 		m := Meta{Index: a.log.Index, FirstSlot: firstSlot, NowMs: a.entry.nowMs, More: place+1 < a.entry.commands}
@@ -119,6 +122,7 @@ func (a *applier[R, E]) run() (err error) {
 			a.g.begin(a.log.Term)
 		}
 		a.g.act(a.log.Index, a.log.Term, effects)
+		a.g.acted()
 		return true
 	})
 	if err == nil {
@@ -141,6 +145,7 @@ func (a *applier[R, E]) barriers() {
 func (a *applier[R, E]) apply(m Meta, header []byte, bodies int) (R, E, error) {
 	a.g.mu.Lock()
 	defer a.g.mu.Unlock()
+	a.g.unacted = true
 	return a.g.machine.Apply(m, header, bodies)
 }
 

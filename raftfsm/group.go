@@ -35,6 +35,10 @@ type Group[R, E any] struct {
 
 	mu      sync.Mutex // around the machine
 	machine Machine[R, E]
+	// unacted says that the effects of the newest command are not with the Effector yet; readers wait for that. Both
+	// belong to mu.
+	unacted bool
+	readers []func()
 
 	proposer proposer[R]
 	leading  leading
@@ -198,6 +202,30 @@ func (g *Group[R, E]) Read(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	f()
+}
+
+// ReadActed is Read at a moment when the Effector has the effects of all that f sees, and of nothing else: what f adds to
+// what the Effector keeps comes behind all of these, and before those of later commands. If some are on their way,
+// ReadActed returns at once, and f is called on the apply path.
+func (g *Group[R, E]) ReadActed(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unacted {
+		g.readers = append(g.readers, f)
+		return
+	}
+	f()
+}
+
+// acted calls those that have waited for the effects of the newest command.
+func (g *Group[R, E]) acted() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	waiting := g.readers
+	g.unacted, g.readers = false, nil
+	for _, f := range waiting {
+		f()
+	}
 }
 
 // ReadAt is Read with the index of the last entry that the machine has applied. ok is false if entries

@@ -106,6 +106,47 @@ func TestEffectsGoToTheLeaderAlone(t *testing.T) {
 	}
 }
 
+// ReadActed sees nothing whose effects the Effector does not have, also if it is called between the two, or if there are
+// none because the machine has failed.
+func TestReadActed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, func(m *member, _ *Config[reply, string]) { m.machine.panics = "bad" })
+	l := c.leader()
+	type look struct {
+		newest string
+		acted  bool
+	}
+	looks := make(chan look, 2)
+	read := func() {
+		l.group.ReadActed(func() {
+			newest := l.machine.records[len(l.machine.records)-1].Header
+			looks <- look{newest, slices.Contains(l.effects.all(), newest)}
+		})
+	}
+	early := 0
+	l.group.Submit(command("a"), func(_ reply, err error) {
+		read()
+		if early = len(looks); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := <-looks; early > 0 || got != (look{"a", true}) {
+		t.Errorf("called %d times too early, then it saw %+v", early, got)
+	}
+	read()
+	if got := <-looks; got != (look{"a", true}) {
+		t.Errorf("of a group at rest it saw %+v", got)
+	}
+	if _, err := l.group.Propose(t.Context(), command("bad")); !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("bad: %v", err)
+	}
+	until(t, "the group to fail", func() bool { return l.group.Failed() != nil })
+	read()
+	if got := <-looks; got != (look{"a", true}) {
+		t.Errorf("of a group that has failed it saw %+v", got)
+	}
+}
+
 // A machine without effects leads once everything of older terms is applied.
 func TestMachineWithoutLeadCommand(t *testing.T) {
 	t.Parallel()
