@@ -14,16 +14,34 @@ import (
 // errUnread is the base of errors about a message that a consumer holds and that cannot be read.
 var errUnread = errors.New("a message that a consumer holds cannot be read")
 
-// resume is Host.Held, running on a worker. If the first message cannot be read, the request waits, and is
+// ask finds out what a consumer holds, and posts the answer between the deliveries that were assigned before and those
+// that come later. Its gateway gives up for good what the answer says was assigned and does not hold. With auto-ack a
+// consumer holds nothing, so a delivery that came behind such an answer would be lost.
+func (q *Member) ask(r *resume) {
+	q.group.ReadActed(func() {
+		s := q.machine.queue
+		m := moment{led: q.led.Load(), held: s.Assigned(nil, r.consumer, r.after)}
+		m.last, m.known = s.LastMsgID(r.consumer)
+		if !q.box.post(func() { q.resume(r, m) }) {
+			go r.answer(traffic.Holding{}, raftfsm.ErrStopped) // it may take locks
+		}
+	})
+}
+
+// resume answers a request on a worker. If the first message cannot be read, the request waits, and is
 // tried again while this member leads. With an error its gateway would begin anew with all that it sends to the
 // queue, for all its consumers. A newer request of a consumer, after its gateway has begun anew for another
 // reason, takes the place of one that waits.
-func (q *Member) resume(r *resume) {
+func (q *Member) resume(r *resume, m moment) {
 	waiting := q.resumes[r.consumer]
-	if waiting != nil && waiting != r {
+	switch {
+	case waiting == r, waiting == nil && !r.waits:
+	case r.waits:
+		return // a newer one has taken its place, and it is answered
+	default:
 		waiting.answer(traffic.Holding{}, raftfsm.ErrBusy)
 	}
-	x, err := q.holds(r.consumer, r.after, r.room)
+	x, err := q.holds(r, m)
 	if !errors.Is(err, errUnread) {
 		delete(q.resumes, r.consumer)
 		r.answer(x, err)
@@ -33,40 +51,47 @@ func (q *Member) resume(r *resume) {
 		q.h.cfg.Logger.Warn("a message cannot be read; the consumer that holds it waits until it can be, or another member leads the queue",
 			"queue", q.uid.String(), "node", r.consumer.Node, "error", err)
 	}
-	q.resumes[r.consumer] = r
+	q.resumes[r.consumer], r.waits = r, true
 	q.back.add(r.consumer)
-	time.AfterFunc(hostRetry, func() {
-		again := func() {
-			if q.resumes[r.consumer] == r {
-				q.resume(r)
-			}
-		}
-		if !q.box.post(again) {
-			r.answer(traffic.Holding{}, raftfsm.ErrStopped)
-		}
-	})
+	time.AfterFunc(hostRetry, func() { q.ask(r) })
 }
 
 // holds returns what a consumer holds. An error is errUnread if it may be asked again. Only workers call it.
-func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
+func (q *Member) holds(r *resume, m moment) (x traffic.Holding, err error) {
 	defer func() {
 		if !x.Cut {
-			q.back.remove(c)
+			q.back.remove(r.consumer)
 		}
 	}()
 	l := q.led.Load()
-	if l == nil {
+	if l == nil || l != m.led {
 		return x, q.notLed()
 	}
-	if !l.unsent.forget(c, 0) {
+	if !l.unsent.forget(r.consumer, 0) {
 		return x, raftfsm.ErrBusy // its session ends
 	}
-	var ds []quorumq.Delivery
-	known := false
+	q.sweepPaused()
+	if !m.known {
+		return x, fmt.Errorf("%w: the queue has no such consumer", traffic.ErrConsumerGone)
+	}
+	x.Last = m.last
+	unread := q.loadHeld(&x, m.held, r.room)
+	if q.led.Load() != l { // reading takes a while
+		return traffic.Holding{}, q.notLed()
+	}
+	if unread != nil {
+		return traffic.Holding{}, fmt.Errorf("%w: %w", errUnread, unread)
+	}
+	return x, nil
+}
+
+// sweepPaused ends the pauses of consumers that the queue no longer has.
+func (q *Member) sweepPaused() {
 	suspects := q.back.suspects()
+	if len(suspects) == 0 {
+		return
+	}
 	q.group.Read(func() {
-		ds = q.machine.queue.Assigned(nil, c, after)
-		x.Last, known = q.machine.queue.LastMsgID(c)
 		suspects = slices.DeleteFunc(suspects, func(o quorumq.ConsumerKey) bool {
 			_, there := q.machine.queue.LastMsgID(o)
 			return there
@@ -75,17 +100,6 @@ func (q *Member) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	for _, gone := range suspects {
 		q.back.remove(gone)
 	}
-	if !known {
-		return traffic.Holding{}, fmt.Errorf("%w: the queue has no such consumer", traffic.ErrConsumerGone)
-	}
-	unread := q.loadHeld(&x, ds, room)
-	if q.led.Load() != l { // reading takes a while
-		return traffic.Holding{}, q.notLed()
-	}
-	if unread != nil {
-		return traffic.Holding{}, fmt.Errorf("%w: %w", errUnread, unread)
-	}
-	return x, nil
 }
 
 // notLed is the answer of a member that does not lead; it names the one that may.

@@ -14,6 +14,16 @@ type resume struct {
 	room     int64
 	once     sync.Once
 	done     func(traffic.Holding, error)
+	waits    bool // it has found a message that cannot be read; belongs to the worker that runs the mailbox
+}
+
+// moment is what a consumer holds at one time. All that was assigned to it before is in front of the request in the
+// mailbox, and all that is assigned later is behind it.
+type moment struct {
+	led   *Led // nil: this member did not lead
+	known bool // the queue has the consumer
+	held  []quorumq.Delivery
+	last  quorumq.MsgID
 }
 
 // answer calls done; only the first call does.

@@ -55,10 +55,7 @@ func (h *Host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, r
 	if room != traffic.NoRoomLimit {
 		m.back.add(c)
 	}
-	r := &resume{consumer: c, after: after, room: room, done: done}
-	if !m.box.post(func() { m.resume(r) }) {
-		r.answer(traffic.Holding{}, raftfsm.ErrStopped)
-	}
+	m.ask(&resume{consumer: c, after: after, room: room, done: done})
 }
 
 // LeaderOf returns the leader that the local member knows. It returns false if no local member runs
