@@ -3,8 +3,10 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/quorate/quorate/message"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
 )
 
 // newSleepyNodes starts nodes whose queues hibernate soon.
@@ -339,4 +342,116 @@ func TestPolicyThatChangesNothingWakesNobody(t *testing.T) {
 	if after := figures(q); after.Group.GetTerm() != before.Group.GetTerm() || after.Leader != before.Leader {
 		t.Errorf("it was woken: term %d under %s, before %d under %s", after.Group.GetTerm(), after.Leader, before.Group.GetTerm(), before.Leader)
 	}
+}
+
+// A queue whose members cannot all be closed stays awake: one node may not let queues hibernate, because it is of
+// another build or set otherwise. The others do not close and open their members for ever.
+func TestHibernateWithUnwillingNode(t *testing.T) {
+	t.Parallel()
+	const rest = 20 * time.Millisecond
+	n := newTestNodes(t, func(c *Config) {
+		c.SuspectAfter = 2 * time.Second
+		if c.Node != "c" {
+			c.HibernateAfter = rest
+		}
+	})
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "a"); err != nil {
+		t.Fatal(err)
+	}
+	opened := map[any]bool{}
+	deadline := time.Now().Add(150 * rest) // it is tried after 1, 2, 4 … 128 of them
+	for time.Now().Before(deadline) {
+		if m := n.nodes["b"].host.Member(q); m != nil {
+			opened[m] = true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if most := 12; len(opened) > most {
+		t.Errorf("the willing node has opened its member %d times, want at most %d", len(opened), most)
+	}
+	n.nodes["c"].publish(t, q, "there", quorumq.Unlimited)
+}
+
+// A queue that hibernates again after little has happened takes no snapshot again, whatever is left in its log.
+func TestHibernateAgain(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	body := strings.Repeat("x", 4096)
+	for range 100 { // more, when it is consumed, than makes a snapshot worthwhile before the queue hibernates
+		n.nodes["a"].publish(t, q, body, quorumq.Unlimited)
+	}
+	n.nodes["a"].drained(t, q)
+	n.sleeps(q)
+	first := n.snapshots(q)
+	if len(first) == 0 {
+		t.Fatal("no member has taken a snapshot")
+	}
+	for range 2 {
+		if _, err := n.nodes["a"].leaders.Status(testContext(t), q); err != nil { // wakes it
+			t.Fatal(err)
+		}
+		n.sleeps(q)
+	}
+	if again := n.snapshots(q); !maps.Equal(again, first) {
+		t.Errorf("newest snapshots before %v, after %v", first, again)
+	}
+}
+
+// snapshots returns the names of the newest snapshots of a queue's members.
+func (n *testNodes) snapshots(q id.QueueUID) map[id.NodeID]string {
+	n.t.Helper()
+	out := map[id.NodeID]string{}
+	for i := range n.nodes {
+		files, err := filepath.Glob(filepath.Join(n.dir, string(i), "queues", q.String(), "snapshots", "*.snapshot"))
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if len(files) > 0 {
+			out[i] = filepath.Base(files[len(files)-1])
+		}
+	}
+	return out
+}
+
+// Whoever asks how a queue's members stand wakes them, and is answered by all.
+func TestMembersOfSleeper(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.sleeps(q)
+	for _, m := range n.nodes["b"].leaders.AllMembers(testContext(t), q, false) {
+		if m.Trouble != "" || m.Group == nil {
+			t.Errorf("member %s: %q", m.Node, m.Trouble)
+		}
+	}
+}
+
+// The leadership of a queue that hibernates can be moved without saying where to.
+func TestTransferOfSleeper(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.sleeps(q)
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// A member that hibernates is opened when the log finds its entries damaged: only then is the damage repaired.
+func TestDamageOfSleeper(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.sleeps(q)
+	before, _, _ := n.nodes["b"].storage.Ends(q.Group())
+	n.nodes["b"].groupLost(q.Group(), wal.ErrLost)
+	poll(t, "the queue has been awake", func() error {
+		if term, _, _ := n.nodes["b"].storage.Ends(q.Group()); term <= before {
+			return fmt.Errorf("term %d", term)
+		}
+		return nil
+	})
 }

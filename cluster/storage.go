@@ -43,5 +43,7 @@ func (c *Cluster) groupLost(g id.GroupID, err error) {
 	}
 	if m := host.Member(id.QueueUID(g)); m != nil {
 		m.Group().Fail(err)
+	} else {
+		host.Wake(id.QueueUID(g)) // one that hibernates: it finds the damage, and is rebuilt
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
@@ -20,7 +24,7 @@ type Member struct {
 }
 
 // AllMembers asks all members of a queue at once how they stand, with digests of their states if
-// that is asked for. It changes nothing in their logs. A member that hibernates is woken, and says so.
+// that is asked for. It changes nothing in their logs. Members that hibernate are woken.
 func (l *Leaders) AllMembers(ctx context.Context, q id.QueueUID, digests bool) []Member {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
@@ -33,7 +37,7 @@ func (l *Leaders) AllMembers(ctx context.Context, q id.QueueUID, digests bool) [
 	for i, n := range r.Members {
 		asking.Go(func() {
 			m := Member{Node: n}
-			s, err := l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q), Digest: digests, MemberOnly: true})
+			s, err := l.askAwake(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q), Digest: digests, MemberOnly: true})
 			if err != nil {
 				m.Trouble = err.Error()
 			} else {
@@ -45,6 +49,23 @@ func (l *Leaders) AllMembers(ctx context.Context, q id.QueueUID, digests bool) [
 	asking.Wait()
 	return out
 }
+
+// askAwake is askStatus, and waits for a member that hibernates, which the question wakes.
+func (l *Leaders) askAwake(ctx context.Context, n id.NodeID, request *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
+	kept := &nodev1.QueueStatusRequest{Queue: request.GetQueue(), Kept: true, MemberOnly: true}
+	for {
+		s, err := l.askStatus(ctx, n, request)
+		if status.Code(err) != codes.NotFound {
+			return s, err
+		}
+		if k, _ := l.askStatus(ctx, n, kept); !k.GetHibernated() || wait.For(ctx, wakeTick) != nil {
+			return s, err
+		}
+	}
+}
+
+// wakeTick is the time between two questions to a member that wakes.
+const wakeTick = 20 * time.Millisecond
 
 // State returns leader, follower or candidate; "": the node did not answer.
 func (m Member) State() string { return strings.ToLower(m.Group.GetState()) }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,8 +26,12 @@ func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) err
 			return "", l.confirm(ctx, to, q)
 		}
 		err := l.transferAt(ctx, q, at, to)
-		if status.Code(err) == codes.FailedPrecondition {
+		switch status.Code(err) {
+		case codes.FailedPrecondition:
 			return "", fmt.Errorf("node %q does not lead it", at)
+		case codes.NotFound: // it may hibernate, and the question wakes it
+			_, err = l.StatusAt(ctx, at, q)
+			return "", errors.Join(err, fmt.Errorf("node %q does not lead it yet", at))
 		}
 		return "", err
 	})

@@ -87,3 +87,26 @@ func TestAwakeAfterOthersClosed(t *testing.T) {
 		}
 	}
 }
+
+// A queue that has something to do and cannot be opened when that is due, because the disk is full, is opened later.
+func TestDueWhileDiskIsFull(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	q := h.Member(uid)
+	h.mu.Lock()
+	delete(h.queues, uid)
+	h.asleep[uid], h.full = &asleep{}, true
+	h.mu.Unlock()
+	h.closeHidden(q)
+	h.expire(uid, 0)
+	h.mu.Lock()
+	h.full = false
+	h.mu.Unlock()
+	h.poll("it is opened", func() error {
+		if h.Member(uid) == nil {
+			return errWaiting
+		}
+		return nil
+	})
+}

@@ -34,9 +34,14 @@ const (
 	// because nobody frees them while the queue hibernates.
 	snapshotBeforeSleep = 4096
 	excessBeforeSleep   = 256 << 10
+	// nothingNew is a number of entries after the last snapshot: waking and electing a leader add fewer. With no
+	// more, another snapshot frees nothing.
+	nothingNew = 16
 	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
 	// than the leader's node, in case that node is not there.
 	dueStagger = 2 * time.Second
+	// wakeRetry is the wait before a node tries again to wake a queue that has something to do.
+	wakeRetry = 2 * time.Second
 	// surveyWake limits how long the answer to a survey waits for members to wake.
 	surveyWake = 300 * time.Millisecond
 )
@@ -74,7 +79,11 @@ func (h *Host) hibernate(stop <-chan struct{}) {
 func (h *Host) resting(after time.Duration) []resting {
 	var all []resting
 	for _, q := range h.Members() {
-		if q.group.Idle() < after {
+		idle := q.group.Idle()
+		if idle < after {
+			q.restless = 0
+		}
+		if idle < max(after, q.restless) {
 			continue
 		}
 		if w := q.rests(after); w != nil {
@@ -82,6 +91,14 @@ func (h *Host) resting(after time.Duration) []resting {
 		}
 	}
 	return all
+}
+
+// keepAwake wakes the members that are closed, because others could not be. Each time the queue has to rest twice as long
+// before it is tried again: a node that cannot close its member, or may not, would have the others close and open
+// theirs for ever.
+func (q *Member) keepAwake() {
+	q.restless = 2 * q.group.Idle()
+	q.group.Push()
 }
 
 // rests returns the group's present state if this member leads it, nothing is in progress and
@@ -122,12 +139,12 @@ func (h *Host) layDown(all []resting) {
 		if closed[i] {
 			rest = append(rest, r)
 		} else {
-			r.queue.group.Push() // wakes those that are closed
+			r.queue.keepAwake()
 		}
 	}
 	_ = each.Of(rest, maxOpening, func(r resting) error {
 		if !h.fallAsleep(r.queue, r.wire, h.cfg.Node) {
-			r.queue.group.Push()
+			r.queue.keepAwake()
 		}
 		return nil
 	})
@@ -191,6 +208,9 @@ func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 		places[i] = i
 	}
 	err := each.Of(places, maxOpening, func(i int) error {
+		if err := ctx.Err(); err != nil {
+			return err // the leader counts this member as open
+		}
 		g := r.GetGroups()[i]
 		if q := h.Member(id.QueueUID(g.GetGroup())); q != nil && h.cfg.HibernateAfter > 0 {
 			leader, term := q.group.Leader()
@@ -198,7 +218,7 @@ func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 		} else {
 			w.Closed[i] = h.sleepsAt(g)
 		}
-		return ctx.Err()
+		return nil
 	})
 	return w, err
 }
@@ -209,8 +229,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	if !q.isAt(g) {
 		return false
 	}
-	s := q.group.Stats()
-	if (s.LastIndex-s.SnapshotIndex > snapshotBeforeSleep || q.group.Excess() > excessBeforeSleep) && q.group.Snapshot() != nil {
+	if q.snapshotPays() && q.group.Snapshot() != nil {
 		return false
 	}
 	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}
@@ -242,6 +261,13 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	h.unnoted = true
 	h.mu.Unlock()
 	return true
+}
+
+// snapshotPays reports whether a snapshot before the queue hibernates spares more than it costs.
+func (q *Member) snapshotPays() bool {
+	s := q.group.Stats()
+	since := s.LastIndex - s.SnapshotIndex
+	return since > snapshotBeforeSleep || since > nothingNew && q.group.Excess() > excessBeforeSleep
 }
 
 // stayAwake makes a member reachable again that was to hibernate. If all members were closed meanwhile, because the disk

@@ -22,6 +22,7 @@ func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.damaged[r.UID] = err
+	delete(h.asleep, r.UID) // what was kept about it does not stand for a member any more
 	wait.Wake(h.mends)
 }
 

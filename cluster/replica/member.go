@@ -34,6 +34,8 @@ type Member struct {
 
 	expiry expiry
 
+	restless time.Duration // how long the queue must be idle before another attempt to let it hibernate; belongs to the goroutine of these attempts
+
 	running atomic.Bool // start was called
 	changed atomic.Bool // the watcher has it in its list
 	known   id.NodeID   // the leader that the gateway was last notified of; belongs to the watcher's goroutine

@@ -119,9 +119,13 @@ func (h *Host) Close() error {
 func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 	if m := h.Member(q); m != nil {
 		m.expire(at)
-	} else {
-		h.Wake(q) // its next leader sets the timer again
+		return
 	}
+	if h.sleeper(q) != nil {
+		// It may not open now, because the disk is full for example. If it does, its leader sets the timer anew.
+		h.timers.set(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
+	}
+	h.Wake(q)
 }
 
 // rearm sets the timers of queues that this node leads again, because the cluster's time was set.
