@@ -17,7 +17,7 @@ import (
 func Open(cfg Config) (*Group, error) {
 	g := &Group{
 		cfg: cfg, admission: cfg.Admission, news: newMemberNews(), joined: make(chan struct{}, 1),
-		assurance: newAssurance(cfg.Staleness, cfg.Source), propagation: newPropagation(cfg.Mux, cfg.Views.View, cfg.Logger),
+		assurance: newAssurance(cfg.Staleness, cfg.Source), propagation: newPropagation(&cfg),
 	}
 	if err := g.open(); raftfsm.Damaged(err) && cfg.Dir.Store().Admitted {
 		cfg.Logger.Error("this node's member of the catalog group is damaged: it does not take part until the group has been seen without it", "error", err)

@@ -11,7 +11,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// spreadTimeout bounds how long a change of the catalog waits for other nodes' views.
+// spreadTimeout is the default of Config.SpreadTimeout.
 const spreadTimeout = 250 * time.Millisecond
 
 // propagation knows how far peers see the catalog. However many changes wait for a peer, one
@@ -19,6 +19,7 @@ const spreadTimeout = 250 * time.Millisecond
 type propagation struct {
 	transport Transport
 	view      func() *catalog.View
+	timeout   time.Duration // of await
 	log       *slog.Logger
 
 	mu    sync.Mutex // guards what follows
@@ -34,8 +35,12 @@ type Transport interface {
 }
 
 // newPropagation returns one that knows of no peer yet. Its methods may be called concurrently.
-func newPropagation(transport Transport, view func() *catalog.View, log *slog.Logger) *propagation {
-	return &propagation{transport: transport, view: view, log: log, peers: map[id.NodeID]*sight{}}
+func newPropagation(cfg *Config) *propagation {
+	timeout := cfg.SpreadTimeout
+	if timeout == 0 {
+		timeout = spreadTimeout
+	}
+	return &propagation{transport: cfg.Mux, view: cfg.Views.View, timeout: timeout, log: cfg.Logger, peers: map[id.NodeID]*sight{}}
 }
 
 // sight is how far one peer sees.
@@ -89,7 +94,7 @@ func (s *propagation) awaitPeer(ctx context.Context, n id.NodeID, index uint64, 
 // too, so that whoever is notified of a change finds it on any of them (EX-15). A node that
 // does not answer in time follows later.
 func (s *propagation) await(ctx context.Context, index uint64) {
-	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var asked sync.WaitGroup
 	for n := range s.view().Nodes() {
