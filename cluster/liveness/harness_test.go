@@ -161,6 +161,8 @@ type node struct {
 	opening map[id.GroupID]bool
 	opens   sync.WaitGroup
 	killed  bool
+
+	end sync.Once
 }
 
 func (n *node) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
@@ -302,11 +304,13 @@ func (n *node) group(g id.GroupID) *group {
 	return n.groups[g]
 }
 
-// kill drops all connections, as the end of the process does; a second time nothing.
-func (n *node) kill() {
+// kill drops all connections, as the end of the process does. A second call waits for the first.
+func (n *node) kill() { n.end.Do(n.die) }
+
+func (n *node) die() {
 	n.disk.freeze(false)
 	n.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := n.mux.Close(ctx); err != nil {
 		n.t.Error(err)
