@@ -46,7 +46,7 @@ func TestCloseWithStubbornCall(t *testing.T) {
 		if err != nil {
 			t.Errorf("Serve returned %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("Serve waits for the call\n%s", stacks())
 	}
 }

@@ -21,6 +21,7 @@ func newTrio(t *testing.T, change func(*Config)) *trio {
 	for i, name := range []string{"a", "b", "c"} {
 		c := testConfig(name, 1)
 		c.HeartbeatEvery, c.DetourAfter, c.DetourBack = 50*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
+		c.PingTimeout = time.Second
 		if change != nil {
 			change(&c)
 		}

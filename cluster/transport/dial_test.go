@@ -37,7 +37,7 @@ func TestAddresses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			conf := testConfig("n1", 1)
 			conf.RetryMin, conf.RetryMax, conf.RetryRefuse = time.Hour, time.Hour, time.Hour // one round is enough
-			conf.FallbackAfter = 50 * time.Millisecond
+			conf.FallbackAfter, conf.DialTimeout = 50*time.Millisecond, 20*time.Second
 			a, b := start(t, conf), start(t, testConfig("n2", 1))
 			wrong := c.wrong(t, a)
 			a.SetPeer("n2", wrong, b.address)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,7 @@ func testConfig(name string, epoch int) Config {
 	return Config{
 		Node: id.NodeID(name), Epoch: id.Epoch(epoch), Cluster: "test", Key: []byte("0123456789abcdef"),
 		RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond, RetryRefuse: 20 * time.Millisecond,
+		PingTimeout: 20 * time.Second, DetourAfter: time.Hour, // only tests of these want a connection cut, or a detour
 	}
 }
 
@@ -117,7 +119,7 @@ func start(t testing.TB, c Config) *node {
 
 func (n *node) stop(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := n.Close(ctx); err != nil {
 		t.Errorf("close: %v\n%s", err, stacks())
@@ -162,7 +164,7 @@ func stacks() string {
 func noneLeft(t *testing.T) {
 	t.Helper()
 	var left []string
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		left = left[:0]
 		for _, g := range strings.Split(stacks(), "\n\n") {
@@ -192,6 +194,12 @@ func (l *lines) Write(b []byte) (int, error) {
 	defer l.mu.Unlock()
 	l.all = append(l.all, string(b))
 	return len(b), nil
+}
+
+func (l *lines) kept() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
 }
 
 func (l *lines) containing(s string) int {

@@ -144,8 +144,11 @@ func TestLeadershipTransfer(t *testing.T) {
 	_, members := clusterOf(t, 1)
 	ms := members[0]
 	propose(t, ms, 0, 1)
-	old := leader(t, ms...)
-	until(t, "leadership was handed over", func() bool { return old.LeadershipTransfer().Error() == nil })
+	var old *member
+	until(t, "leadership was handed over", func() bool {
+		old = leader(t, ms...) // another one after an election
+		return old.LeadershipTransfer().Error() == nil
+	})
 	until(t, "another member leads", func() bool {
 		for _, m := range ms {
 			if m != old && m.State() == raft.Leader {
