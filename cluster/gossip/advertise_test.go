@@ -77,11 +77,9 @@ func TestAdvertised(t *testing.T) {
 // A name is good enough for a node on this machine, and one that is not known does not
 // keep it from starting.
 func TestAdvertiseName(t *testing.T) {
-	free := start(t, config("n1", 1))
-	local := config("n1", 2)
-	local.BindAddr = free.GossipAddr()
-	local.Advertise = strings.Replace(free.GossipAddr(), "127.0.0.1", "localhost", 1)
-	free.kill(t)
+	local := config("n1", 1)
+	local.BindAddr = freeAddress(t)
+	local.Advertise = strings.Replace(local.BindAddr, "127.0.0.1", "localhost", 1)
 	if got := start(t, local).GossipAddr(); got != local.BindAddr {
 		t.Errorf("others are told %s, want %s", got, local.BindAddr)
 	}

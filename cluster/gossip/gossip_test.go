@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // lines keeps what was logged.
@@ -38,8 +39,8 @@ type member struct {
 	*Members
 	logged *lines
 
-	mu    sync.Mutex
-	heard map[id.NodeID][]Node
+	heardMu sync.Mutex // not mu, which would hide that of Members
+	heard   map[id.NodeID][]Node
 }
 
 func config(name string, epoch int, join ...string) Config {
@@ -64,9 +65,9 @@ func start(t *testing.T, c Config) *member {
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		for e := range m.Events() {
-			m.mu.Lock()
+			m.heardMu.Lock()
 			m.heard[e.Node.ID] = append(m.heard[e.Node.ID], e.Node)
-			m.mu.Unlock()
+			m.heardMu.Unlock()
 		}
 	})
 	t.Cleanup(func() {
@@ -88,8 +89,8 @@ func (m *member) kill(t *testing.T) {
 // state returns what the node knows of another, by its events if byEvents is set.
 func (m *member) state(n id.NodeID, byEvents bool) (Node, bool) {
 	if byEvents {
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		m.heardMu.Lock()
+		defer m.heardMu.Unlock()
 		all := m.heard[n]
 		if len(all) == 0 {
 			return Node{}, false
@@ -138,11 +139,23 @@ func meet(t *testing.T, ms ...*member) {
 	}
 }
 
+// freeAddress returns one that is free as often as a node binds it: nobody else gets it in between.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	a, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 func three(t *testing.T) []*member {
 	t.Helper()
 	a := start(t, config("n1", 1))
 	b := start(t, config("n2", 1, a.GossipAddr()))
-	c := start(t, config("n3", 1, a.GossipAddr(), b.GossipAddr()))
+	third := config("n3", 1, a.GossipAddr(), b.GossipAddr())
+	third.BindAddr = freeAddress(t)
+	c := start(t, third)
 	meet(t, a, b, c)
 	return []*member{a, b, c}
 }
@@ -160,7 +173,7 @@ func TestJoinAndLeave(t *testing.T) {
 	if !slices.Equal(ids, []id.NodeID{"n1", "n2", "n3"}) {
 		t.Errorf("nodes %v, want n1, n2, n3", ids)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := ms[2].Leave(ctx); err != nil {
 		t.Fatal(err)
@@ -217,9 +230,7 @@ func TestRestart(t *testing.T) {
 // Two halves that formed apart grow together, though nobody is alone, and a node to join
 // was not there, or its name unknown, when it was first tried.
 func TestHalvesGrowTogether(t *testing.T) {
-	first := start(t, config("n3", 1))
-	later := first.GossipAddr()
-	first.kill(t)
+	later := freeAddress(t)
 	_, port, err := net.SplitHostPort(later)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/loopback"
 )
 
 // soon is well below the half minute after which memberlist exchanges states by itself.
@@ -23,10 +22,7 @@ func TestJoinsWhileOthersDo(t *testing.T) {
 	var all []*member
 	for i := range 5 {
 		conf := config(fmt.Sprintf("d%d", i), 1, c.GossipAddr())
-		var err error
-		if conf.BindAddr, err = loopback.Address(); err != nil {
-			t.Fatal(err)
-		}
+		conf.BindAddr = freeAddress(t)
 		conf.Advertise = forwardTCP(t, conf.BindAddr)
 		conf.JoinEvery, conf.ProbeEvery = time.Second, time.Minute // answers to probes would bring news
 		d := start(t, conf)
