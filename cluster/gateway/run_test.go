@@ -141,33 +141,37 @@ func (l *leader) consumeWith(q *Queue, cfg ConsumerConfig) *Consumer {
 // is confirmed as soon as the leader has answered. No other goroutine is needed.
 func TestPublishWithoutHandOver(t *testing.T) {
 	t.Parallel()
-	q, l := ledQueue(t)
-	for i := range 3 {
-		confirmed := false
-		l.publish(q, func(err error) { confirmed = err == nil })
-		if n := len(l.submitted); n != 1 {
-			t.Fatalf("message %d: the leader has %d commands when Enqueue returns", i, n)
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		for i := range 3 {
+			confirmed := false
+			l.publish(q, func(err error) { confirmed = err == nil })
+			if n := len(l.submitted); n != 1 {
+				t.Fatalf("message %d: the leader has %d commands when Enqueue returns", i, n)
+			}
+			l.apply(<-l.submitted)
+			if !confirmed {
+				t.Fatalf("message %d is not confirmed when the leader has answered", i)
+			}
 		}
-		l.apply(<-l.submitted)
-		if !confirmed {
-			t.Fatalf("message %d is not confirmed when the leader has answered", i)
-		}
-	}
+	})
 }
 
 // The same holds for other commands.
 func TestCommandWithoutHandOver(t *testing.T) {
 	t.Parallel()
-	q, l := ledQueue(t)
-	answered := false
-	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Purge{}), done: func(a opAnswer) { answered = a.err == nil }})
-	if n := len(l.submitted); n != 1 {
-		t.Fatalf("the leader has %d commands when it was posted", n)
-	}
-	l.apply(<-l.submitted)
-	if !answered {
-		t.Fatal("it is not answered when the leader has answered")
-	}
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		answered := false
+		q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Purge{}), done: func(a opAnswer) { answered = a.err == nil }})
+		if n := len(l.submitted); n != 1 {
+			t.Fatalf("the leader has %d commands when it was posted", n)
+		}
+		l.apply(<-l.submitted)
+		if !answered {
+			t.Fatal("it is not answered when the leader has answered")
+		}
+	})
 }
 
 // withoutWaiting runs a test that fails if any part of it waits for time to pass. A part could wait

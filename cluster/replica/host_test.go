@@ -306,7 +306,7 @@ func TestEmptiedQueueTakesNothing(t *testing.T) {
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, func(c *Config) { c.HibernateAfter = 20 * time.Millisecond })
-	uid := h.declare("q")
+	uid := h.shared("a")
 	h.poll("the queue hibernates", func() error {
 		if h.sleeper(uid) == nil || h.Member(uid) != nil {
 			return errWaiting
