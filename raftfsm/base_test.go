@@ -18,7 +18,7 @@ const baseTimeout = 3 * time.Second
 // voteOf asks a member for its vote as a candidate of a term whose log ends so.
 func (c *testCluster) voteOf(m *member, candidate id.NodeID, term, lastTerm, lastIndex uint64) (granted bool, err error) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), baseTimeout)
+	ctx, cancel := context.WithTimeout(c.t.Context(), deadline)
 	defer cancel()
 	r, err := m.transport.Inject(ctx, &raft.RequestVoteRequest{
 		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(candidate), Addr: []byte(candidate)},

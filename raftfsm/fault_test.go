@@ -167,7 +167,7 @@ func TestBootstrapOnAFailedDisk(t *testing.T) {
 			if !errors.Is(err, ErrStopped) && !errors.Is(err, errDisk) {
 				t.Errorf("%s: %v", name, err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(deadline):
 			t.Fatalf("%s: bootstrap does not return", name)
 		}
 		if err := m.group.Failed(); !errors.Is(err, errDisk) {
@@ -248,7 +248,7 @@ func TestCorruptEntryStopsItsMember(t *testing.T) {
 	}
 	c.equal()
 	f := c.follower()
-	index := f.machine.records[3].Index
+	index := f.refs()[2].Index
 	c.close(f)
 	c.reopenRotten(f, index)
 	c.stopsAlone(f, "checksum")
@@ -267,7 +267,7 @@ func TestCorruptBodyStopsItsMember(t *testing.T) {
 	c.propose("c", "a body that a disk may damage")
 	c.equal()
 	f := c.follower()
-	index := f.machine.records[1].Index
+	index := f.refs()[0].Index
 	if err := f.group.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
