@@ -290,7 +290,7 @@ func TestFlipEverywhere(t *testing.T) {
 // marked waits until the end of the log is marked.
 func marked(t *testing.T, l *Log) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
 		done := l.marked == l.synced && l.pending == 0
 		l.mu.Unlock()

@@ -96,7 +96,7 @@ func (n *node) start(t *testing.T, all []*node) {
 		}
 		c := raft.DefaultConfig()
 		c.LocalID = n.name
-		c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 200*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
+		c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 500*time.Millisecond, 500*time.Millisecond, 400*time.Millisecond
 		c.TrailingLogs, c.SnapshotThreshold = 20, 1<<20
 		c.Logger = hclog.NewNullLogger()
 		fsm := &counter{}
@@ -123,9 +123,9 @@ func (n *node) stop(t *testing.T) {
 // until polls a condition.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 30 s", what)
+			t.Fatalf("%s: not after a minute", what)
 		}
 	}
 }
