@@ -41,7 +41,7 @@ func newBehind(t *testing.T, settings string) *behind {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	t.Cleanup(c.Kill)
 	b := &behind{T: t, Cluster: c, ctx: ctx}

@@ -17,7 +17,10 @@ import (
 
 // existingOptions are those of a run on the world's cluster.
 func (w *world) existingOptions(target string, out *lockedBuffer, faults ...string) Options {
-	o := Options{Target: target, Faults: faults, Workloads: []string{"publish"}, Length: 12 * time.Second, Rate: 100, Out: filepath.Join(w.TempDir(), "run"), Output: out}
+	o := Options{
+		Target: target, Faults: faults, Workloads: []string{"publish"}, Length: 12 * time.Second, Rate: 100, MaxPause: busyPause,
+		Out: filepath.Join(w.TempDir(), "run"), Output: out,
+	}
 	o.Existing.Confirm = "prod-test"
 	o.Existing.Nodes.Client = client.Config{Addresses: w.nodes.Addresses()}
 	return o
@@ -114,7 +117,7 @@ func TestGuard(t *testing.T) {
 	if err := w.nodes.Cluster.Nodes[2].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		err := Run(t.Context(), w.existingOptions(addresses, &out, "transfer"))
 		if err != nil && strings.Contains(err.Error(), "is not well") {
 			break

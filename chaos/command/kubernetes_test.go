@@ -409,6 +409,8 @@ func TestKubernetes(t *testing.T) {
 	o.Existing.Nodes.Client.Addresses = nil
 	w.least = 3 * time.Second
 	w.runs(o, &out)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if len(k.made) > 0 || len(k.cordoned) > 0 || len(k.cuts) > 0 || k.replicas != 3 {
 		t.Errorf("left: objects %v, closed machines %v, policies %v, %d replicas", k.made, k.cordoned, k.cuts, k.replicas)
 	}

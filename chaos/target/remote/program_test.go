@@ -44,12 +44,12 @@ func TestLaterOutlives(t *testing.T) {
 // What was taken back does not happen, and leaves no process.
 func TestLaterIsTakenBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "healed")
-	taken, err := Later(time.Second, "touch", file)
+	taken, err := Later(3*time.Second, "touch", file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if _, err := Later(2*time.Second, "touch", other); err != nil {
+	if _, err := Later(4*time.Second, "touch", other); err != nil {
 		t.Fatal(err)
 	}
 	taken()
