@@ -1,6 +1,7 @@
 package testcluster_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ func TestQueueMembers(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, 3)
 	cl, ctx := admin(t, c, 0), testContext(t)
+	awaitVersion(t, c, 3) // what comes with it is an entry of the queue's log
 	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +106,16 @@ func restingDigest(t *testing.T, cl *client.Client, members int) string {
 // lastIndex returns the index of the last entry in the log of the leader of the queue q.
 func lastIndex(t *testing.T, cl *client.Client, digests bool) uint64 {
 	t.Helper()
-	all, err := cl.QueueMembers(testContext(t), client.ListQueueMembersRequest{Queue: "q", Digests: digests})
-	for _, m := range all {
-		if m.State == "leader" {
-			return m.Raft.LastIndex
+	var last uint64
+	testcluster.Poll(t, "the leader answers", func() error {
+		all, err := cl.QueueMembers(testContext(t), client.ListQueueMembersRequest{Queue: "q", Digests: digests})
+		for _, m := range all {
+			if m.State == "leader" && m.Raft != nil {
+				last = m.Raft.LastIndex
+				return nil
+			}
 		}
-	}
-	t.Fatalf("no leader among %+v, %v", all, err)
-	return 0
+		return fmt.Errorf("no leader among %+v, %w", all, err)
+	})
+	return last
 }

@@ -46,22 +46,24 @@ func transacts(t *testing.T, ch *amqp091.Channel, queue string, messages int) er
 func TestQuotaOfTransactions(t *testing.T) {
 	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
-	const rate, each, seconds = 100, 10, 4
+	const rate, each, seconds, enough = 20, 10, 4, 0.6
 	ratedQueues(t, cl, rate, "rated")
 	ch := channelOf(t, dialAMQP(t, c.AMQP(0), "u", amqp091.Config{}))
 	if err := ch.Tx(); err != nil {
 		t.Fatal(err)
 	}
 	began, n := time.Now(), 0
-	for time.Since(began) < seconds*time.Second {
+	for took := 0.0; took < seconds || float64(n) < rate*enough*took; took = time.Since(began).Seconds() {
 		if err := transacts(t, ch, "rated", each); err != nil {
 			t.Fatal(err)
 		}
-		n += each
+		if n += each; took > testTimeout.Seconds() {
+			t.Fatalf("%d committed in %.2f s at %d a second", n, took, rate)
+		}
 	}
 	took := time.Since(began).Seconds()
 	t.Logf("%d in %.2f s", n, took)
-	if most := rate*1.1*took + 2*each; float64(n) > most || float64(n) < rate*0.6*took {
+	if most := rate*1.1*took + 2*each; float64(n) > most {
 		t.Errorf("%d committed in %.2f s at %d a second", n, took, rate)
 	}
 }
@@ -71,7 +73,7 @@ func TestQuotaOfTransactions(t *testing.T) {
 func TestQuotaHoldsOneChannel(t *testing.T) {
 	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, nil)
-	const held, debt = 20, 12
+	const held, debt = 20, 20
 	var names []string
 	for i := range held {
 		names = append(names, fmt.Sprint("rated", i))
@@ -86,11 +88,11 @@ func TestQuotaHoldsOneChannel(t *testing.T) {
 		if err := ch.Tx(); err != nil {
 			t.Fatal(err)
 		}
-		if err := transacts(t, ch, q, debt); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			err := transacts(t, ch, q, 1)
+		go func() { // all at once: the first one may not be over before the last one has its debt
+			err := transacts(t, ch, q, debt)
+			if err == nil {
+				err = transacts(t, ch, q, 1)
+			}
 			over.Add(1)
 			ends <- err
 		}()
@@ -112,9 +114,12 @@ func TestQuotaHoldsOneChannel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, waiting := c.Broker(1).Limits.Counts(); waiting != 0 {
-		t.Errorf("%d wait at the end", waiting)
-	}
+	testcluster.Poll(t, "none waits at the end", func() error {
+		if _, waiting := c.Broker(1).Limits.Counts(); waiting != 0 {
+			return fmt.Errorf("%d wait", waiting)
+		}
+		return nil
+	})
 }
 
 // VH-15: a queue's rate holds back publishers whose channel, stream or connection is a new one for each message.
@@ -198,14 +203,17 @@ func TestQuotaHeldAtEnd(t *testing.T) {
 		if how == "cut off" {
 			_ = conn.CloseDeadline(time.Now())
 		} else {
-			all, err := client.Collect(cl.Connections(testContext(t), client.ListConnectionsRequest{}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, x := range all {
-				if x.User == "u" && x.State != "flow" {
-					t.Errorf("state %q", x.State)
+			var all []client.ConnectionInfo
+			testcluster.Poll(t, "it is shown", func() (err error) {
+				all, err = client.Collect(cl.Connections(testContext(t), client.ListConnectionsRequest{}))
+				for _, x := range all {
+					if x.User == "u" && x.State != "flow" {
+						return fmt.Errorf("state %q", x.State)
+					}
 				}
+				return err
+			})
+			for _, x := range all {
 				if x.User == "u" {
 					if err := cl.CloseConnection(testContext(t), client.CloseConnectionRequest{Connection: x.ID}); err != nil {
 						t.Fatal(err)

@@ -117,10 +117,10 @@ func TestPublisherGivesWay(t *testing.T) {
 	}
 }
 
-// settles settles a message with one output of so many bytes, within ten seconds.
+// settles settles a message with one output of so many bytes, within half a minute.
 func settles(t *testing.T, p peer, bytes int) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(testContext(t), 10*time.Second)
+	ctx, cancel := context.WithTimeout(testContext(t), 30*time.Second)
 	defer cancel()
 	got, err := p.Get(ctx, &brokerv1.GetRequest{Queue: "q"})
 	if err != nil || got.GetDelivery() == nil {

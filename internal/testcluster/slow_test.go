@@ -118,7 +118,7 @@ func TestSlowStreamIsBounded(t *testing.T) {
 	}
 	peers[0].declare(t, "q")
 	peers[0].publishBodies(t, "q", n, size)
-	away := (c.Index(peers[0].stats(t, "q").GetLeader()) + 1) % 3 // deliveries come from another node
+	away := (ledBy(t, c, peers[0], "q") + 1) % 3 // deliveries come from another node
 	slow, err := peers[away].Consume(testContext(t))
 	if err != nil {
 		t.Fatal(err)

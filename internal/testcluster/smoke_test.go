@@ -15,7 +15,7 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-const testTimeout = 60 * time.Second
+const testTimeout = 2 * time.Minute
 
 // peer is a client's connection to one node.
 type peer struct {
@@ -177,6 +177,18 @@ func (p peer) stats(t *testing.T, queue string) *brokerv1.Queue {
 		t.Fatal(err)
 	}
 	return res.GetQueue()
+}
+
+// ledBy waits until a queue has a leader, and returns which node that is.
+func ledBy(t *testing.T, c *testcluster.Cluster, p peer, queue string) (i int) {
+	t.Helper()
+	testcluster.Poll(t, "the queue has a leader", func() error {
+		if i = c.Index(p.stats(t, queue).GetLeader()); i < 0 {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	return i
 }
 
 func TestThreeNodes(t *testing.T) {
@@ -351,7 +363,7 @@ func testKillForwarding(t *testing.T, c *testcluster.Cluster, peers []peer) {
 	peers[0].declare(t, "grave")
 	peers[0].declare(t, "dying", text("x-dead-letter-exchange", ""), text("x-dead-letter-routing-key", "grave"),
 		text("x-dead-letter-strategy", "at-least-once"), text("x-overflow", "reject-publish"))
-	victim := c.Index(peers[0].stats(t, "dying").GetLeader())
+	victim := ledBy(t, c, peers[0], "dying")
 	alive := peers[(victim+1)%3]
 	alive.publish(t, "dying", n)
 	alive.consume(t, "dying", n, brokerv1.Outcome_OUTCOME_DISCARD)
@@ -380,10 +392,7 @@ func testKill(t *testing.T, c *testcluster.Cluster, peers []peer) {
 	const n = 300
 	peers[0].declare(t, "survivor")
 	peers[0].publish(t, "survivor", n)
-	victim := c.Index(peers[0].stats(t, "survivor").GetLeader())
-	if victim < 0 {
-		t.Fatal("the queue has no leader")
-	}
+	victim := ledBy(t, c, peers[0], "survivor")
 	c.Kill(victim)
 	alive := peers[(victim+1)%3]
 	alive.publish(t, "survivor", n)
