@@ -3,21 +3,26 @@ package cluster
 import (
 	"fmt"
 	"testing"
+
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // The harness: clusters of tests that run beside each other stay apart, although a node of one may get an
 // address that one of the other had before.
 func TestClustersStayApart(t *testing.T) {
 	t.Parallel()
-	one, other := newTestNodes(t, nil), newTestNodes(t, nil)
-	one.start("a", "b", "c")
-	address := one.nodes["c"].members.GossipAddr()
-	one.stop("c")
-	other.edit = func(c *Config) {
+	address, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit := func(c *Config) {
 		if c.Node == "c" {
 			c.GossipAddr = address
 		}
 	}
+	one, other := newTestNodes(t, edit), newTestNodes(t, edit)
+	one.start("a", "b", "c")
+	one.stop("c")
 	other.start("a", "b", "c")
 	one.stop("a", "b")
 	one.start("a", "b") // which know c's address

@@ -15,9 +15,7 @@ func TestGatewayOfHangingDisk(t *testing.T) {
 	n.start("a", "b", "c")
 	a := n.nodes["a"]
 	q := a.declare(t, "q", 3)
-	if l := n.leader(q); l != a {
-		t.Fatalf("node %s leads", l.cfg.Node)
-	}
+	n.transferTo(t, q, "a")
 	if err := a.tryPublish(t, q, "before"); err != nil {
 		t.Fatal(err)
 	}

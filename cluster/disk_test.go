@@ -137,9 +137,7 @@ func TestDiskLow(t *testing.T) {
 		}
 		confirmed = append(confirmed, body)
 	}
-	if l := n.leader(q); l != a {
-		t.Fatalf("node %s leads", l.cfg.Node)
-	}
+	n.transferTo(t, q, "a")
 	publish(c, "before")
 
 	d.leave(n, "a", testDiskLow-1000, wal.PressureLow)
@@ -211,9 +209,7 @@ func TestDiskFloor(t *testing.T) {
 	q := a.declare(t, "q", 3)
 	gone := a.declare(t, "gone", 3)
 	b.publish(t, q, "before", quorumq.Unlimited)
-	if l := n.leader(q); l != a {
-		t.Fatalf("node %s leads", l.cfg.Node)
-	}
+	n.transferTo(t, q, "a")
 
 	d.leave(n, "a", testDiskFloor-1000, wal.PressureFloor)
 	poll(t, "members on a are stopped", func() error {
@@ -284,9 +280,7 @@ func TestDiskHangs(t *testing.T) {
 	a, b := n.nodes["a"], n.nodes["b"]
 	q := a.declare(t, "q", 3)
 	b.publish(t, q, "before", quorumq.Unlimited)
-	if l := n.leader(q); l != a {
-		t.Fatalf("node %s leads", l.cfg.Node)
-	}
+	n.transferTo(t, q, "a")
 	hung, release := d.of(n, "a").HangAt(vfs.OpSync, 1)
 	defer release()
 	if err := b.tryPublish(t, q, "while it hangs"); err != nil {
@@ -371,9 +365,7 @@ func TestFailedLogCutsConnections(t *testing.T) {
 	a, b := n.nodes["a"], n.nodes["b"]
 	q := a.declare(t, "q", 3)
 	b.publish(t, q, "before", quorumq.Unlimited)
-	if l := n.leader(q); l != a {
-		t.Fatalf("node %s leads", l.cfg.Node)
-	}
+	n.transferTo(t, q, "a")
 	d.of(n, "a").FailAt(vfs.OpSync, 1, syscall.EIO)
 	b.publish(t, q, "while a's log fails", quorumq.Unlimited)
 	if err := <-failed; !errors.Is(err, ErrDiskFailed) || !errors.Is(err, syscall.EIO) {

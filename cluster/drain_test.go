@@ -123,7 +123,7 @@ func TestDrainTogether(t *testing.T) {
 	for i := range queues {
 		n.nodes["a"].declare(t, fmt.Sprint("q", i), 3)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	drain := func(ids ...id.NodeID) map[id.NodeID]error {
 		var mu sync.Mutex

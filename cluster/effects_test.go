@@ -120,7 +120,7 @@ func (n *testNodes) notStarted(
 		}
 		inTheWay = append(inTheWay, path)
 	}
-	ctx, cancel := context.WithTimeout(n.t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), 6*time.Second)
 	defer cancel()
 	r, err := declare(ctx, queueQ(), 3, false)
 	if !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {

@@ -29,15 +29,19 @@ const (
 // numbers are what names of files of one kind differ by.
 var numbers = regexp.MustCompile(`[0-9a-f]{8}\.|q[0-9]+|[0-9]{20}-[0-9]+`)
 
-// copyDir copies a directory of files and directories.
+// copyDir copies a directory of files and directories, again if a file was removed meanwhile: its node may run.
 func copyDir(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.RemoveAll(to); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	poll(t, "the directory is copied", func() error {
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+		err := os.CopyFS(to, os.DirFS(from))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err
+	})
 }
 
 // files returns the files of a directory that hold something, relative to it.

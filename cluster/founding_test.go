@@ -46,7 +46,7 @@ func TestSingleNode(t *testing.T) {
 		t.Errorf("error %q", err)
 	}
 	q := n.nodes["a"].declare(t, "only", 3)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err = n.nodes["a"].unloader.Drain(ctx, func(operation.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), `queue "only"`) || !strings.Contains(err.Error(), "the catalog") {

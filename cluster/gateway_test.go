@@ -86,7 +86,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
 	uid := n.nodes["a"].declare(t, "load", 3)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 
 	seen := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
@@ -187,7 +187,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 // After a session was timed out the queue numbers new consumers from above its ids; their
 // clients see numbers from 1, credit and decisions fit (DC-1).
 func TestConsumerAfterTimedOutSession(t *testing.T) {
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	uid := n.nodes["a"].declare(t, "impatient", 3, number("x-consumer-disconnected-timeout", 1))
 	for i := range 7 {
@@ -245,7 +245,7 @@ func (i *testInbox) ids(want ...quorumq.MsgID) error {
 // A consumer that the queue timed out learns of it, and its session is closed for good:
 // nothing stays assigned to it (DC-1, CO-3).
 func TestTimedOutConsumerEnds(t *testing.T) {
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	uid := n.nodes["a"].declare(t, "short", 3, number("x-consumer-disconnected-timeout", 1))
 	n.nodes["a"].publish(t, uid, "one", quorumq.Unlimited)

@@ -19,11 +19,11 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// newSleepyNodes starts nodes whose queues hibernate soon.
-func newSleepyNodes(t testing.TB) *testNodes {
+// newSleepyNodes starts nodes whose queues hibernate soon. They suspect a node after so long: what loses its leader wakes.
+func newSleepyNodes(t testing.TB, suspectAfter time.Duration) *testNodes {
 	n := newTestNodes(t, func(c *Config) {
 		c.HibernateAfter = 50 * time.Millisecond
-		c.SuspectAfter = 2 * time.Second
+		c.SuspectAfter = suspectAfter
 	})
 	n.start("a", "b", "c")
 	return n
@@ -64,7 +64,7 @@ func (n *testNodes) lastLed(q id.QueueUID) id.NodeID {
 // A queue at rest is closed on all nodes, and there for whoever asks, on any node.
 func TestHibernate(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	sent := 0
 	for _, i := range []id.NodeID{"a", "b", "c"} {
@@ -86,10 +86,18 @@ func TestHibernate(t *testing.T) {
 	n.sleeps(q)
 	consumer, in := n.nodes["b"].consume(t, q)
 	in.await(t, "by a", "by b", "by c")
-	for i, node := range n.nodes {
-		if _, sleeps := node.asleep(q); sleeps {
-			t.Errorf("the member on node %s hibernates although the queue has a consumer", i)
+	awake := func() error {
+		for i, node := range n.nodes {
+			if _, sleeps := node.asleep(q); sleeps {
+				return fmt.Errorf("the member on node %s hibernates although the queue has a consumer", i)
+			}
 		}
+		return nil
+	}
+	poll(t, "all members are awake", awake)
+	n.sleeps(n.nodes["a"].declare(t, "another", 3)) // as q would
+	if err := awake(); err != nil {
+		t.Error(err)
 	}
 	consumer.Close()
 }
@@ -97,7 +105,7 @@ func TestHibernate(t *testing.T) {
 // Many who ask at the same time wake a queue once, and all are served.
 func TestHibernateAndManyAsk(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	for range 5 {
 		n.sleeps(q)
@@ -122,7 +130,7 @@ func TestHibernateAndExpire(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprint("the leader's node dies: ", dies), func(t *testing.T) {
-			n := newSleepyNodes(t)
+			n := newSleepyNodes(t, 2*time.Second)
 			q := n.nodes["a"].declare(t, "q", 3)
 			n.nodes["a"].publish(t, q, "short", 2000)
 			n.sleeps(q)
@@ -151,7 +159,7 @@ func TestHibernateAndExpire(t *testing.T) {
 // restart of all nodes loses nothing.
 func TestHibernateAndLoseNodes(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 2*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
 	n.sleeps(q)
@@ -193,7 +201,7 @@ func (n *testNodes) notes() map[string][]byte {
 // hibernates is opened.
 func TestHibernateOverRestart(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 2*time.Second)
 	rests := n.nodes["a"].declare(t, "rests", 3)
 	due := n.nodes["b"].declare(t, "due", 3)
 	n.nodes["a"].publish(t, rests, "kept", quorumq.Unlimited)
@@ -254,7 +262,7 @@ func TestHibernateOverRestart(t *testing.T) {
 // A queue that hibernates can be deleted, and leaves nothing.
 func TestHibernateAndDelete(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "gone", quorumq.Unlimited)
 	n.sleeps(q)

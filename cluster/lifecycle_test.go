@@ -109,9 +109,7 @@ func TestJoinDrainLeave(t *testing.T) {
 	})
 	d := n.nodes["d"]
 	q := d.declare(t, "q", 3)
-	if l := n.leader(q); l != d {
-		t.Fatalf("led by %s", l.cfg.Node)
-	}
+	n.transferTo(t, q, "d")
 	_, in := d.consume(t, q)
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	in.await(t, "held")
@@ -193,7 +191,7 @@ func TestCatalogFailover(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	leader := n.nodes["b"].catalog.Leader()
+	leader := n.catalogLeader().cfg.Node
 	n.stop(leader)
 	for i, node := range n.nodes {
 		node.declare(t, "declared at "+string(i), 3)

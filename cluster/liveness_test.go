@@ -62,15 +62,20 @@ func TestNoQuorum(t *testing.T) {
 	}
 	t.Logf("it took %v to say so", time.Since(begin))
 	poll(t, "nobody leads", func() error {
-		if leader, _ := n.nodes["a"].host.Member(q).Group().Leader(); leader != "" {
+		m := n.nodes["a"].host.Member(q)
+		if m == nil {
+			return errWaiting
+		}
+		if leader, _ := m.Group().Leader(); leader != "" {
 			return errWaiting
 		}
 		return nil
 	})
 	n.start("b")
-	if _, err := n.nodes["b"].leaders.Status(testContext(t), q); err != nil {
-		t.Errorf("with a quorum again: %v", err)
-	}
+	poll(t, "it is there with a quorum again", func() error {
+		_, err := n.nodes["b"].leaders.Status(testContext(t), q)
+		return err
+	})
 }
 
 // explain logs what all members of a queue's group know.

@@ -15,7 +15,7 @@ import (
 // timeout, as no failure.
 func TestNodeGone(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3, number("x-consumer-disconnected-timeout", 300))
 	_, gone := n.nodes["c"].consume(t, q)

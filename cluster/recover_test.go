@@ -76,6 +76,11 @@ func TestRecoverFromLostMajority(t *testing.T) {
 	}
 	n.nodes["b"].publish(t, elsewhere, "gone with its node", quorumq.Unlimited)
 	poll(t, "a has all of the log", func() error {
+		for i, node := range n.nodes {
+			if node.host.Member(q) == nil {
+				return fmt.Errorf("node %s has no member yet", i)
+			}
+		}
 		have := n.nodes["a"].host.Member(q).Group().Stats().AppliedIndex
 		for _, other := range n.nodes {
 			if last := other.host.Member(q).Group().Stats().LastIndex; last > have {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/membership"
@@ -43,7 +44,8 @@ func TestRemoveNodeWhileQueuesComeAndGo(t *testing.T) {
 	n.start("d")
 	n.votersAre("a", "b", "c", "d")
 	stay := a.declare(t, "stays", 3)
-	ctx, stop := context.WithCancel(testContext(t))
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer stop()
 	var churn sync.WaitGroup
 	for i := range 4 {
 		churn.Go(func() {
@@ -76,7 +78,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	ctx, a := testContext(t), n.nodes["a"]
+	a := n.nodes["a"]
 	var queues []id.QueueUID
 	var confirmed [][]string
 	publish := func(when string) {
@@ -92,11 +94,11 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	n.start("d", "e")
 	n.withStores("a", "b", "c", "d", "e")
 	n.votersAre("a", "b", "c", "d", "e")
-	if err := a.operator.Rebalance(ctx, membership.QueueFilter{}, false, nil); err != nil {
+	if err := a.operator.Rebalance(testContext(t), membership.QueueFilter{}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	alone := a.declare(t, "alone", 1)
-	if err := a.operator.ReplaceMember(ctx, alone, n.record(alone).Members[0], "e", nil); err != nil && n.record(alone).Members[0] != "e" {
+	if err := a.operator.ReplaceMember(testContext(t), alone, n.record(alone).Members[0], "e", nil); err != nil && n.record(alone).Members[0] != "e" {
 		t.Fatal(err)
 	}
 	queues, confirmed = append(queues, alone), append(confirmed, nil)
@@ -111,7 +113,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 			exclude = nil
 		}
 		for range 2 { // to repeat it says that there is no such node
-			err := a.operator.RemoveNode(ctx, goes, exclude, func(operation.Progress) {})
+			err := a.operator.RemoveNode(testContext(t), goes, exclude, func(operation.Progress) {})
 			if _, known := a.View().Node(goes); known || err != nil && !strings.Contains(err.Error(), "is not registered") {
 				t.Fatalf("removing %s: %v", goes, err)
 			}
@@ -127,7 +129,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	}
 	n.votersAre("a", "b", "c")
 	// With no other node free a queue has one member less, and gets it back.
-	if err := a.operator.RemoveNode(ctx, "c", nil, func(operation.Progress) {}); err != nil {
+	if err := a.operator.RemoveNode(testContext(t), "c", nil, func(operation.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	n.stop("c")
@@ -150,7 +152,7 @@ func TestThreeFiveThreeFour(t *testing.T) {
 	n.wipe("d")
 	n.start("d")
 	n.votersAre("a", "b", "c", "d")
-	if err := a.operator.Grow(ctx, "d", membership.QueueFilter{Name: "q0"}, nil); err != nil {
+	if err := a.operator.Grow(testContext(t), "d", membership.QueueFilter{Name: "q0"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	publish("four ")
@@ -168,7 +170,7 @@ func TestRemovedNodeIsNoPeer(t *testing.T) {
 	n.start("a", "b", "c")
 	n.start("d")
 	n.withStores("a", "b", "c", "d")
-	ctx, a := testContext(t), n.nodes["a"]
+	a := n.nodes["a"]
 	met := func(want bool) {
 		t.Helper()
 		for _, i := range []id.NodeID{"a", "b", "c"} {
@@ -183,7 +185,7 @@ func TestRemovedNodeIsNoPeer(t *testing.T) {
 	}
 	n.votersAre("a", "b", "c", "d")
 	met(true)
-	if err := a.operator.RemoveNode(ctx, "d", nil, func(operation.Progress) {}); err != nil {
+	if err := a.operator.RemoveNode(testContext(t), "d", nil, func(operation.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	n.stop("d")
@@ -194,7 +196,7 @@ func TestRemovedNodeIsNoPeer(t *testing.T) {
 	n.votersAre("a", "b", "c", "d")
 	met(true)
 	n.stop("d")
-	poll(t, "d is forgotten", func() error { return a.operator.ForgetNode(ctx, "d", true, nil) })
+	poll(t, "d is forgotten", func() error { return a.operator.ForgetNode(testContext(t), "d", true, nil) })
 	n.votersAre("a", "b", "c")
 	met(false)
 }

@@ -20,6 +20,9 @@ func (n *testNodes) ruled(q id.QueueUID, want quorumq.Rules) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("queue %s goes by rules %d", q, want), func() error {
 		for i, node := range n.nodes {
+			if node.host.Member(q) == nil {
+				return fmt.Errorf("node %s has no member yet", i)
+			}
 			if got := configOf(node, q).Rules; got != want {
 				return fmt.Errorf("on node %s by %d", i, got)
 			}

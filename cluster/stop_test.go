@@ -38,9 +38,7 @@ func TestDiskHangsAtStop(t *testing.T) {
 	n, d, ended := startHangingNodes(t)
 	a := n.nodes["a"]
 	q := a.declare(t, "q", 3)
-	if l := n.leader(q); l != a {
-		t.Fatalf("node %s leads", l.cfg.Node)
-	}
+	n.transferTo(t, q, "a")
 	hung, release := d.of(n, "a").HangAt(vfs.OpSync, 1)
 	published := make(chan struct{})
 	go func() {

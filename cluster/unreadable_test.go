@@ -89,6 +89,7 @@ func unreadableWhileHeld(t *testing.T, harm func(n *testNodes, q id.QueueUID, nt
 	n.start("a", "b", "c")
 	a := n.nodes["a"]
 	q := a.declare(t, "q", 3)
+	n.transferTo(t, q, "a")
 	const count, spoilt = 60, 40
 	for i := range count {
 		a.publish(t, q, slowBody(i), quorumq.Unlimited)
@@ -102,7 +103,7 @@ func unreadableWhileHeld(t *testing.T, harm func(n *testNodes, q id.QueueUID, nt
 		return nil
 	})
 	if n.leader(q) != a {
-		t.Fatal("the declaring node does not lead")
+		t.Fatal("the node with the log that is harmed does not lead")
 	}
 	harm(n, q, spoilt)
 	var before time.Time // it is asked for

@@ -121,8 +121,19 @@ func newStuck(t *testing.T, manual bool) *stuck {
 	_, s.in = s.nodes["b"].consume(t, s.uid)
 	s.valve.set(true)
 	pad := strings.Repeat("x", 256<<10) // more than sockets hold
-	for i := range stuckMessages {
-		s.nodes["a"].publish(t, s.uid, fmt.Sprint(i, " ", pad), quorumq.Unlimited)
+	confirmed := make(chan error, stuckMessages)
+	end := s.nodes["a"].queue(t, s.uid)
+	for i := range stuckMessages { // together: what stands still for long is cut
+		body := fmt.Append(nil, i, " ", pad)
+		m := quorumq.NewMessage{Size: uint32(len(body)), TTLMs: quorumq.Unlimited}
+		if err := end.Enqueue(testContext(t), m, body, func(err error) { confirmed <- err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range stuckMessages {
+		if err := <-confirmed; err != nil {
+			t.Fatal(err)
+		}
 	}
 	if o, err := s.nodes["a"].leaders.Status(testContext(t), s.uid); err != nil || o.Overview.Unsettled != stuckMessages {
 		t.Fatalf("%d are assigned: %v", o.Overview.Unsettled, err)

@@ -23,7 +23,7 @@ func TestCatalogLeaderRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	leader := n.nodes["a"].catalog.Leader()
+	leader := n.catalogLeader().cfg.Node
 	asker := id.NodeID("a")
 	if leader == "a" {
 		asker = "b"
@@ -170,6 +170,7 @@ func TestUnreadableQueueCommand(t *testing.T) {
 		Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
 	}
 	n.do(q, enqueue, []byte("hello"))
+	n.ruled(q, quorumq.NewestRules) // all members are there, and nothing else is about to be proposed
 	inject(t, n.leader(q).host.Member(q).Group(), []byte{1, 200})
 	n.stopped(func(node *testNode) error { return node.host.Member(q).Group().Failed() })
 	for i, node := range n.nodes {
@@ -201,7 +202,7 @@ func TestUnreadableCatalogCommand(t *testing.T) {
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	n.finalised("a", "b", "c")
-	inject(t, n.nodes[n.nodes["a"].catalog.Leader()].catalog.Raft(), []byte{byte(catalog.NewestVersion) + 1, 1})
+	inject(t, n.catalogLeader().catalog.Raft(), []byte{byte(catalog.NewestVersion) + 1, 1})
 	n.stopped(func(node *testNode) error { return node.catalog.Raft().Failed() })
 	for i, node := range n.nodes {
 		if node.catalog.Raft().Failed() == nil {
@@ -220,6 +221,7 @@ func TestMalformedQueueCommand(t *testing.T) {
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "orders", 3)
+	n.ruled(q, quorumq.NewestRules) // nothing else is about to be proposed
 	leader := n.leader(q)
 	before := leader.host.Member(q).Group().Stats().Commands
 	good := quorumq.AppendCommand(nil, &quorumq.Purge{})
