@@ -165,12 +165,17 @@ func (r *run) declare(ctx context.Context) {
 		if c == nil {
 			continue
 		}
-		name := fmt.Sprintf("q%d", r.queues)
-		r.queues++
+		name := r.nextQueue()
 		r.say("declare %s at %s", name, n.id)
 		r.loads.Go(func() { r.declareAt(ctx, c, name) })
 		return
 	}
+}
+
+// nextQueue returns the name of a queue that is not declared yet.
+func (r *run) nextQueue() string {
+	r.queues++
+	return fmt.Sprintf("q%d", r.queues-1)
 }
 
 // declareAt declares a queue on all nodes; what is not answered is not used.
