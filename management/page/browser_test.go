@@ -123,7 +123,23 @@ func (x *browser) page(path string) string {
 	if code != http.StatusOK {
 		x.t.Fatalf("%s: %d to %q\n%s", path, code, to, body)
 	}
+	x.identifies(path, body)
 	return body
+}
+
+var idAttribute = regexp.MustCompile(`\sid="([^"]*)"`)
+
+// identifies reports ids that several elements of a page have. A refresh takes all of them for what is refreshed, and puts
+// those in its place.
+func (x *browser) identifies(path, page string) {
+	x.t.Helper()
+	seen := map[string]bool{}
+	for _, found := range idAttribute.FindAllStringSubmatch(page, -1) {
+		if seen[found[1]] {
+			x.t.Errorf("%s has several elements with the id %q", path, found[1])
+		}
+		seen[found[1]] = true
+	}
 }
 
 // post sends a form with the session's token.
