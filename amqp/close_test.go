@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -120,44 +121,57 @@ func TestNoAnswerBehindClose(t *testing.T) {
 	_, address := serve(t, c, amqp.Config{})
 	other := connect(t, address)
 	t.Run("of the channel", func(t *testing.T) {
-		p := dial(t, address)
-		p.start()
-		p.send(0, &wire.ConnectionStartOK{Mechanism: "PLAIN", Response: "\x00guest\x00guest"}) // without consumer_cancel_notify
-		want[*wire.ConnectionTune](p)
-		p.send(0, &wire.ConnectionTuneOK{})
-		p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
-		want[*wire.ConnectionOpenOK](p)
-		p.open(1)
-		slow := p.slowDelete("slow")
-		p.send(1, &wire.QueueDeclare{Queue: "held", Durable: true})
-		want[*wire.QueueDeclareOK](p)
-		p.send(1, &wire.BasicConsume{Queue: "held", Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(1000)}}})
-		want[*wire.BasicConsumeOK](p)
-		p.send(1, slow) // is on its way when the consumer's time begins
-		other.publish("", "held", false, message.Message{Body: []byte("x")})
-		want[*wire.BasicDeliver](p)
-		p.content()
-		p.channelClosed(wire.PreconditionFailed, 0)
-		p.open(1) // waits behind the delete, and is the next that comes
-		p.send(1, &wire.QueueDeclare{Queue: "slow", Passive: true})
-		p.channelClosed(wire.NotFound, wire.QueueDeclareID)
+		meanwhile(t, func(t testing.TB, try int) { channelCloses(t, address, other, try) })
 	})
 	t.Run("of the connection", func(t *testing.T) {
-		p := connect(t, address)
-		slow := p.slowDelete("slow too")
-		p.open(2)
-		p.send(2, &wire.QueueDeclare{Queue: "flow", Durable: true})
-		on[*wire.QueueDeclareOK](p, 2)
-		p.send(2, &wire.BasicConsume{Queue: "flow", NoAck: true})
-		on[*wire.BasicConsumeOK](p, 2)
-		p.waits(slow)
-		if err := c.Broker(0).Connections.EndConnection(all(t), p.name(), "for a test"); err != nil {
-			t.Fatal(err)
-		}
-		want[*wire.ConnectionClose](p)
-		for range 10 {
-			other.publish("", "flow", false, message.Message{Body: []byte("x")})
-		}
-		p.ended() // with neither an answer nor a delivery; the method ends before the connection is cut
+		end := func(name string) error { return c.Broker(0).Connections.EndConnection(all(t), name, "for a test") }
+		meanwhile(t, func(t testing.TB, try int) { connectionCloses(t, address, other, end, try) })
 	})
+}
+
+// channelCloses has the server close a channel on which a slow delete runs, because its consumer times out.
+func channelCloses(t testing.TB, address string, other *peer, try int) {
+	held, gone := fmt.Sprint("held", try), fmt.Sprint("slow", try)
+	p := dial(t, address)
+	p.start()
+	p.send(0, &wire.ConnectionStartOK{Mechanism: "PLAIN", Response: "\x00guest\x00guest"}) // without consumer_cancel_notify
+	want[*wire.ConnectionTune](p)
+	p.send(0, &wire.ConnectionTuneOK{})
+	p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
+	want[*wire.ConnectionOpenOK](p)
+	p.open(1)
+	slow := p.slowDelete(gone)
+	p.send(1, &wire.QueueDeclare{Queue: held, Durable: true})
+	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.BasicConsume{Queue: held, Arguments: message.Table{{Name: "x-consumer-timeout", Value: message.Int32(1000)}}})
+	want[*wire.BasicConsumeOK](p)
+	p.send(1, slow) // is on its way when the consumer's time begins
+	other.publish("", held, false, message.Message{Body: []byte("x")})
+	want[*wire.BasicDeliver](p)
+	p.content()
+	p.channelClosed(wire.PreconditionFailed, 0)
+	p.open(1) // waits behind the delete, and is the next that comes
+	p.send(1, &wire.QueueDeclare{Queue: gone, Passive: true})
+	p.channelClosed(wire.NotFound, wire.QueueDeclareID)
+}
+
+// connectionCloses has an operator end a connection with a channel on which a slow delete runs.
+func connectionCloses(t testing.TB, address string, other *peer, end func(name string) error, try int) {
+	flow := fmt.Sprint("flow", try)
+	p := connect(t, address)
+	slow := p.slowDelete(fmt.Sprint("slow too", try))
+	p.open(2)
+	p.send(2, &wire.QueueDeclare{Queue: flow, Durable: true})
+	on[*wire.QueueDeclareOK](p, 2)
+	p.send(2, &wire.BasicConsume{Queue: flow, NoAck: true})
+	on[*wire.BasicConsumeOK](p, 2)
+	p.waits(slow)
+	if err := end(p.name()); err != nil {
+		t.Fatal(err)
+	}
+	want[*wire.ConnectionClose](p)
+	for range 10 {
+		other.publish("", flow, false, message.Message{Body: []byte("x")})
+	}
+	p.ended() // with neither an answer nor a delivery; the method ends before the connection is cut
 }

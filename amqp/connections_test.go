@@ -24,12 +24,15 @@ func TestOperatorsAndConnections(t *testing.T) {
 	unauthenticated.start()
 	second.send(2, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](second)
-	list := func(vhost, user string) []connections.ConnectionInfo {
+	list := func(vhost, user string) (found []connections.ConnectionInfo) {
 		t.Helper()
-		found, silent, err := c.Broker(2).Connections.ClientConnections(all(t), vhost, user)
-		if err != nil || len(silent) > 0 {
-			t.Fatal(silent, err)
-		}
+		testcluster.Poll(t, "all nodes answer", func() (err error) {
+			var silent []string
+			if found, silent, err = c.Broker(2).Connections.ClientConnections(all(t), vhost, user); err == nil && len(silent) > 0 {
+				err = errorOf(silent)
+			}
+			return err
+		})
 		return found
 	}
 	found := list("/", "guest")

@@ -14,7 +14,7 @@ import (
 )
 
 // timeToLogIn is short, and long enough to log in on a machine that is busy with other tests.
-const timeToLogIn = 3 * time.Second
+const timeToLogIn = 6 * time.Second
 
 // The server closes a silent connection: after the time to log in, or when no heartbeat comes.
 func TestHalfOpen(t *testing.T) {

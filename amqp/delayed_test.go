@@ -12,7 +12,7 @@ import (
 )
 
 // heldBack is the x-delay of the test's messages.
-const heldBack = 700 * time.Millisecond
+const heldBack = 2500 * time.Millisecond
 
 // DLY-2: programs written for RabbitMQ's plugin for delayed messages work unchanged.
 func TestDelayedExchange(t *testing.T) {
@@ -83,7 +83,7 @@ func testDelayedMessages(t *testing.T, ch *amqp091.Channel) {
 		}
 	}
 	publish("later", "second", amqp091.Table{"x-delay": int32(heldBack.Milliseconds()), "kept": "so"})
-	publish("later", "third", amqp091.Table{"x-delay": "1400"})
+	publish("later", "third", amqp091.Table{"x-delay": "5000"})
 	publish("later", "first", amqp091.Table{"x-delay": int64(-5)})
 	must(ch.QueueBind("due", "a.#", "amq.topic", false, nil))
 	publish("amq.topic", "at once", amqp091.Table{"x-delay": int32(60_000)})
@@ -97,7 +97,7 @@ func testDelayedMessages(t *testing.T, ch *amqp091.Channel) {
 		{"first", 0, int64(-5)},
 		{"at once", 0, int32(60_000)},
 		{"second", heldBack, int32(-heldBack.Milliseconds())},
-		{"third", 2 * heldBack, int32(-1400)},
+		{"third", 2 * heldBack, int32(-5000)},
 	} {
 		select {
 		case d := <-ds:

@@ -31,30 +31,46 @@ func token(i *issuer.Issuer, user, scopes string, end time.Time) string {
 	return i.Sign("k", "ES256", i.Claims(user, "quorate", map[string]any{"scope": scopes, "exp": end.Unix()}))
 }
 
-// enter logs in and opens channel 1; false: the login is refused.
+// enter logs in and opens channel 1; false: the login is refused, or it ended before all was done.
 func (p *peer) enter(user, password string) bool {
 	p.t.Helper()
 	p.loginAs(user, password)
-	if _, refused := p.method().(*wire.ConnectionClose); refused {
+	if !answered[*wire.ConnectionTune](p) {
 		return false
 	}
 	p.send(0, &wire.ConnectionTuneOK{ChannelMax: 100, FrameMax: 8192})
 	p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
-	want[*wire.ConnectionOpenOK](p)
+	if !answered[*wire.ConnectionOpenOK](p) {
+		return false
+	}
 	p.send(1, &wire.ChannelOpen{})
-	want[*wire.ChannelOpenOK](p)
-	return true
+	return answered[*wire.ChannelOpenOK](p)
+}
+
+// answered reads the next method, which must be an M, or connection.close: false.
+func answered[M wire.Method](p *peer) bool {
+	p.t.Helper()
+	m := p.method()
+	if _, is := m.(M); is {
+		return true
+	}
+	if _, is := m.(*wire.ConnectionClose); !is {
+		p.t.Fatalf("%s %+v", m.ID(), m)
+	}
+	return false
 }
 
 const everything = "quorate.read:*/* quorate.write:*/* quorate.configure:*/*"
 
-// brief returns two connections with a token that ends soon, and the time when it does.
+// brief returns two connections with a token that ends soon, and the time when it does. At least half of the token's time
+// is left.
 func brief(t *testing.T, c *testcluster.Cluster, i *issuer.Issuer) (one, two *peer, end time.Time) {
 	t.Helper()
-	for lasts := 2 * time.Second; lasts < patience; lasts *= 2 { // logging in takes time
+	for lasts := 4 * time.Second; lasts < patience; lasts *= 2 { // logging in takes time
 		end = time.Now().Add(lasts).Truncate(time.Second)
 		text := token(i, "ann", everything, end)
-		if one, two = dial(t, c.AMQP(0)), dial(t, c.AMQP(0)); one.enter("", text) && two.enter("", text) {
+		one, two = dial(t, c.AMQP(0)), dial(t, c.AMQP(0))
+		if one.enter("", text) && two.enter("", text) && time.Until(end) > lasts/2 {
 			return one, two, end
 		}
 	}

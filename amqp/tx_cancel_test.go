@@ -75,7 +75,7 @@ func (p *peer) commitRefused(other *peer) {
 // A commit fails whole if a delivery that it settles was taken back meanwhile, because its consumer has timed out.
 func TestTimeoutBeforeCommit(t *testing.T) {
 	t.Parallel()
-	p, other := ackedInTime(t, 200)
+	p, other := ackedInTime(t, 1500)
 	want[*wire.BasicCancel](p)
 	p.commitRefused(other)
 	other.comesBack("in", "input")
@@ -85,7 +85,7 @@ func TestTimeoutBeforeCommit(t *testing.T) {
 // that time out, too.
 func TestTimeoutOfCancelledBeforeCommit(t *testing.T) {
 	t.Parallel()
-	p, other := ackedInTime(t, 1000)
+	p, other := ackedInTime(t, 3000)
 	p.send(1, &wire.BasicCancel{ConsumerTag: "slow"})
 	want[*wire.BasicCancelOK](p)
 	other.comesBack("in", "input")

@@ -66,7 +66,11 @@ func TestTransactionsOverCrashes(t *testing.T) {
 	// elsewhere waits until a node other than the client's leads a queue, and returns that node.
 	elsewhere := func(q string) (leader int) {
 		testcluster.Poll(t, "another node leads "+q, func() error {
-			if leader = c.Index(leaderOf(t, c, q)); leader > 0 {
+			x, err := c.Broker(0).GetQueue(all(t), "/", q)
+			if err != nil {
+				return err
+			}
+			if leader = c.Index(x.Leader); leader > 0 {
 				return nil
 			}
 			return errors.Join(c.Broker(0).Operators.TransferLeadership(all(t), "/", q, c.Name(1)), errors.New("none does, or the client's node"))
