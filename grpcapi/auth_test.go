@@ -80,7 +80,7 @@ func testActs(t *testing.T) {
 func TestNoActAllocatesNothing(t *testing.T) {
 	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false)})
 	ctx, req := t.Context(), &brokerv1.PublishOneRequest{}
-	if n := testing.AllocsPerRun(100, func() {
+	if n := testing.AllocsPerRun(10_000, func() {
 		if _, changes := s.actOf(ctx, brokerv1.Broker_PublishOne_FullMethodName, req); changes {
 			t.Error("a publish is audited by the audit")
 		}

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"runtime"
@@ -199,10 +200,15 @@ func TestPortions(t *testing.T) {
 	if err := r.inPortions(n, &brokerv1.PublishRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("a message that is cut short: %v", err)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_ = r.inPortions(n, &brokerv1.PublishRequest{})
-	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > n/8 {
-		t.Errorf("a message of which nothing comes takes %d bytes", after.TotalAlloc-before.TotalAlloc)
+	least := uint64(math.MaxUint64) // what goes on beside the test allocates, too
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_ = r.inPortions(n, &brokerv1.PublishRequest{})
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > n/8 {
+		t.Errorf("a message of which nothing comes takes %d bytes", least)
 	}
 }

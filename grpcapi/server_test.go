@@ -77,7 +77,7 @@ func serveWith(t *testing.T, edit func(*Config), change func(*Server)) *grpc.Cli
 		if err := cc.Close(); err != nil {
 			t.Error(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -91,7 +91,7 @@ func serveWith(t *testing.T, edit func(*Config), change func(*Server)) *grpc.Cli
 
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -31,7 +31,7 @@ func memory() int64 {
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(what)
 		}
@@ -146,9 +146,8 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 	const n = 5000
 	before := memory()
 	call(n)
-	if each := (memory() - before) / n; each > 100 {
-		t.Errorf("a refused call leaves %d bytes", each)
-	}
+	// What goes on beside the test has memory too, for a moment.
+	until(t, "a refused call leaves more than 100 bytes", func() bool { return (memory()-before)/n <= 100 })
 }
 
 // Calls that do not look like those of a user are refused whatever they carry. Of health calls, only those with few

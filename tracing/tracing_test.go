@@ -80,7 +80,7 @@ func TestUntracedAllocatesNothing(t *testing.T) {
 		m := message.Message{Headers: row.h}
 		p := Publication{Headers: row.h, Properties: &m.Properties}
 		d := Delivery{Message: &m}
-		if n := testing.AllocsPerRun(100, func() {
+		if n := testing.AllocsPerRun(10_000, func() {
 			if _, traced := row.t.Deliver(&d); traced || row.t.Publish(&p) != nil || row.t.Origin(row.h) != nil {
 				t.Error(name, ": is traced")
 			}

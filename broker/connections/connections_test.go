@@ -19,7 +19,7 @@ import (
 )
 
 // waitTimeout is how long a test waits for something that happens soon.
-const waitTimeout = 10 * time.Second
+const waitTimeout = time.Minute
 
 // node is a broker on one real node where clients log in: u, who has no tag, m with the tag management, and o with
 // monitoring.
