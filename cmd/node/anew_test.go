@@ -74,12 +74,15 @@ func TestHangUp(t *testing.T) {
 	base = fmt.Appendf(base, "tls:\n  client: {cert: %[1]s/tls.crt, key: %[1]s/tls.key}\n", filepath.Join(certs, "n1"))
 	settings := func(more string) {
 		t.Helper()
-		if err := os.WriteFile(name, []byte(string(base)+more), 0o600); err != nil {
+		if err := os.WriteFile(name+".new", []byte(string(base)+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil { // the node, which looks at the file by itself, never sees half of it
 			t.Fatal(err)
 		}
 	}
 	settings("")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Kill)
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,9 @@ func receive(ctx context.Context, t *testing.T, s *client.Consumer, n int) (all 
 	return all
 }
 
+// belowSilence is less than the time that consumers of silent nodes have.
+const belowSilence = 50 * time.Second
+
 // DC-1: a process that is killed holds nothing any more, from the moment at which its kernel says
 // so: its consumers' messages go to others, as failed, a single active consumer has a successor,
 // and an exclusive one bars nobody. One that is silent is assigned nothing new, and what it holds
@@ -56,7 +59,7 @@ func TestConsumersOfLostNode(t *testing.T) {
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: build(t), Dir: t.TempDir()})
 	must(t, err)
 	t.Cleanup(c.Kill)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second) // below the time that consumers of silent nodes have
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	must(t, c.Start(ctx))
 	leader, lost, other := c.Nodes[0], c.Nodes[1], c.Nodes[2]
@@ -79,12 +82,14 @@ func TestConsumersOfLostNode(t *testing.T) {
 	}
 	killed := time.Now()
 	must(t, lost.Kill())
-	poll(ctx, t, "another consumer is let in", func() (err error) {
+	soon, stop := context.WithTimeout(ctx, belowSilence)
+	defer stop()
+	poll(soon, t, "another consumer is let in", func() (err error) {
 		next["exclusive"], err = at(ctx, t, other).Consume(ctx, client.ConsumeConfig{Queue: "exclusive", Exclusive: true})
 		return err
 	})
 	for q, s := range next {
-		for i, d := range receive(ctx, t, s, 3) {
+		for i, d := range receive(soon, t, s, 3) {
 			if string(d.Body) != fmt.Sprint(i) || d.DeliveryCount != 1 {
 				t.Errorf("queue %s: %q, which failed %d times", q, d.Body, d.DeliveryCount)
 			}
@@ -99,10 +104,12 @@ func TestConsumersOfLostNode(t *testing.T) {
 	well := consumer(ctx, t, other, client.ConsumeConfig{Queue: "frozen"})
 	paused := time.Now()
 	must(t, lost.Pause())
+	soon, stop = context.WithTimeout(ctx, belowSilence)
+	defer stop()
 	const batch = 20
-	poll(ctx, t, "all that is new goes to the consumer that can be reached", func() error {
+	poll(soon, t, "all that is new goes to the consumer that can be reached", func() error {
 		publish(ctx, t, cl, "frozen", batch)
-		some, stop := context.WithTimeout(ctx, 200*time.Millisecond)
+		some, stop := context.WithTimeout(soon, 2*time.Second)
 		defer stop()
 		for i := range batch {
 			d, err := well.Receive(some)
@@ -116,6 +123,6 @@ func TestConsumersOfLostNode(t *testing.T) {
 	t.Logf("the frozen node gets nothing new %v after it froze", time.Since(paused))
 	joins := consumer(ctx, t, leader, client.ConsumeConfig{Queue: "frozen", Priority: 1})
 	publish(ctx, t, cl, "frozen", batch)
-	receive(ctx, t, joins, batch)
+	receive(soon, t, joins, batch)
 	must(t, lost.Resume())
 }

@@ -100,7 +100,7 @@ func TestLostVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Kill)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/quorate/quorate/internal/loopback"
 )
 
 // A node notifies the service manager that started it when it is ready, what it does, and that it stops.
@@ -25,15 +23,11 @@ func TestServiceManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close() //nolint:errcheck // of the test
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	args := []string{"node", "--node_id=alone", "--data_dir=" + filepath.Join(dir, "data"), "--cluster.expect=1", "--listen.amqp=off", "--listen.amqps=off"}
 	for _, listener := range []string{"client", "peer", "gossip", "http"} {
-		address, err := loopback.Address()
-		if err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, "--listen."+listener+"="+address)
+		args = append(args, "--listen."+listener+"="+freeAddress(t))
 	}
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(cmd.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // programs is a directory of this run of tests, which TestMain makes and removes.
@@ -59,7 +60,7 @@ func build(t *testing.T) string {
 // fails runs the node and returns what it said when it ended with an error.
 func fails(t *testing.T, binary string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 	if err == nil || ctx.Err() != nil {
@@ -82,7 +83,7 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Kill)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if err := c.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -90,8 +91,11 @@ func TestProcesses(t *testing.T) {
 	first := c.Nodes[0]
 	config := filepath.Join(first.Dir, "node.yaml")
 	t.Run("data directory is locked", func(t *testing.T) {
-		said := fails(t, binary, "node", "--config", config, "--listen.client=127.0.0.1:19970", "--listen.peer=127.0.0.1:19971",
-			"--listen.gossip=127.0.0.1:19972", "--listen.http=127.0.0.1:19973")
+		args := []string{"node", "--config", config}
+		for _, listener := range []string{"client", "peer", "gossip", "http"} {
+			args = append(args, "--listen."+listener+"="+freeAddress(t))
+		}
+		said := fails(t, binary, args...)
 		if !strings.Contains(said, filepath.Join(first.Dir, "data")) {
 			t.Errorf("the error does not name the directory:\n%s", said)
 		}
@@ -125,9 +129,19 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// freeAddress returns an address of this machine that no other test uses.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	address, err := loopback.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
 // profiled starts a node with listen.debug, asks it for profiles, and kills it.
 func profiled(ctx context.Context, t *testing.T, binary, config string) {
-	const address = "127.0.0.1:19974"
+	address := freeAddress(t)
 	node := exec.CommandContext(ctx, binary, "node", "--config", config, "--listen.debug="+address)
 	var said bytes.Buffer
 	node.Stdout, node.Stderr = &said, &said

@@ -34,7 +34,7 @@ func TestTokensOfIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Kill)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	c.Nodes[0].Use(binary, "QUORATE_AUTH__BACKENDS=internal,oauth2", "QUORATE_AUTH__OAUTH2__ISSUER="+i.URL(),
 		"QUORATE_AUTH__OAUTH2__RESOURCE_SERVER_ID=orders", "QUORATE_AUTH__OAUTH2__CA="+ca,
@@ -55,7 +55,7 @@ func TestTokensOfIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := i.Sign("k", "ES256", i.Claims("ann", "orders", map[string]any{"scope": "boss"}))
-	short, stop := context.WithTimeout(ctx, 2*time.Second)
+	short, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
 	if cl, err := client.Dial(short, client.Config{Token: token, Addresses: []string{n.Client}, FixedAddresses: true}); err == nil {
 		cl.Close()

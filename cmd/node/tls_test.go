@@ -85,7 +85,7 @@ func shownAt(ctx context.Context, t *testing.T, address string) *x509.Certificat
 func TestProcessesWithTLS(t *testing.T) {
 	t.Parallel()
 	binary, certs := build(t), t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	c := secureCluster(ctx, t, binary, certs)
 	last := c.Nodes[2]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 func TestExitCode(t *testing.T) {
@@ -58,13 +58,11 @@ func nodeIn(t *testing.T, dir string) *node {
 	t.Helper()
 	environ := []string{"QUORATE_NODE_ID=n1", "QUORATE_DATA_DIR=" + dir, "QUORATE_CLUSTER__EXPECT=1"}
 	for _, name := range []string{"CLIENT", "PEER", "GOSSIP", "HTTP"} {
-		var lc net.ListenConfig
-		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		address, err := loopback.Address()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }() // all four are held until all are chosen
-		environ = append(environ, "QUORATE_LISTEN__"+name+"="+l.Addr().String())
+		environ = append(environ, "QUORATE_LISTEN__"+name+"="+address)
 	}
 	cfg, err := config.Load("", environ, nil)
 	if err != nil {
@@ -84,7 +82,7 @@ func TestStartsWhenThereIsRoom(t *testing.T) {
 		t.Fatalf("the disk takes all: %v", err)
 	}
 	n := nodeIn(t, dir)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- n.start(ctx, "test") }()
