@@ -18,7 +18,7 @@ func TestScope(t *testing.T) {
 		t.Skip("starts a node: not in short mode")
 	}
 	c := testcluster.Start(t, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	t.Setenv(contextsEnv, filepath.Join(dir, "contexts.yaml"))

@@ -43,7 +43,7 @@ func TestLostMembersAreFound(t *testing.T) {
 		t.Skip("starts three nodes: not in short mode")
 	}
 	c := testcluster.StartAs(t, 3, testcluster.Settings{NoRepair: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ctl := func(line string) (code int, all string) {
 		var o, e shared

@@ -70,59 +70,73 @@ func TestAgainstCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes: not in short mode")
 	}
-	c := testcluster.Start(t, 3)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	c := testcluster.StartMany(t, 3, 0) // a node that is slow for a moment is not taken for dead
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	ctl := func(want int, contains string, line string) (errs string) {
-		t.Helper()
+	try := func(want int, contains string, line string) (errs string, wrong error) {
 		var o, e shared
 		args := append([]string{"-a", strings.Join(c.Addrs(), ",")}, strings.Fields(line)...)
 		if got := run(ctx, args, &o, &e); got != want || !strings.Contains(blanks.ReplaceAllString(o.String()+e.String(), " "), contains) {
-			t.Errorf("quoratectl %s: %d, want %d and %q\n%s%s", line, got, want, contains, o.String(), e.String())
+			wrong = fmt.Errorf("quoratectl %s: %d, want %d and %q\n%s%s", line, got, want, contains, o.String(), e.String())
 		}
-		return e.String()
+		return e.String(), wrong
+	}
+	ctl := func(want int, contains string, line string) string {
+		t.Helper()
+		errs, wrong := try(want, contains, line)
+		if wrong != nil {
+			t.Error(wrong)
+		}
+		return errs
+	}
+	soon := func(want int, contains string, line string) { // what nodes learn of each other takes a moment
+		t.Helper()
+		testcluster.Poll(t, line, func() error {
+			_, wrong := try(want, contains, line)
+			return wrong
+		})
 	}
 	ctl(0, "true", "queue declare three")
-	ctl(0, fmt.Sprintf("version %d is finalised", catalog.NewestVersion), "cluster status")
-	ctl(0, "is finalised already", "upgrade finalize --dry-run")
+	soon(0, fmt.Sprintf("version %d is finalised", catalog.NewestVersion), "cluster status")
+	soon(0, "is finalised already", "upgrade finalize --dry-run")
 	ctl(0, "is finalised already", "upgrade finalize")
-	ctl(0, "next: nothing: the cluster is whole and runs one build", "upgrade status")
-	ctl(0, "ok", "upgrade check")
+	soon(0, "next: nothing: the cluster is whole and runs one build", "upgrade status")
+	soon(0, "ok", "upgrade check")
 	ctl(1, "not in the cluster", "upgrade check nobody")
 	ctl(0, "node-1", "log level debug --node node-1 --for 1m")
-	ctl(0, "debug", "log level")
+	soon(0, "debug", "log level")
 	ctl(0, "until_ms", "log level --reset -o json")
 	ctl(1, "want debug, info, warn or error", "log level loud")
 	ctl(2, "choose one", "log level debug --reset")
 	ctl(1, "is not alive in the cluster", "log tail nobody")
 	ctl(0, "", "log tail --level error -n 5")
 	ctl(0, "true", "queue declare one -x x-quorum-initial-group-size=1")
-	ctl(0, "running", "nodes ls")
-	ctl(0, "started", "nodes status node-1 -o json")
+	soon(0, "running", "nodes ls")
+	soon(0, "started", "nodes status node-1 -o json")
 	ctl(1, "not in the cluster", "nodes status nobody")
-	ctl(0, "ok", "check ready")
-	ctl(0, "ok", "check ready node-1")
+	soon(0, "ok", "check ready")
+	soon(0, "ok", "check ready node-1")
 	ctl(1, "not in the cluster", "check ready nobody --wait 1m")
 	ctl(0, "ok", "check ready --wait 1m")
 	ctl(2, "must not be negative", "check ready --wait -1s")
-	ctl(0, "ok", "check alarms")
-	ctl(0, "ok", "check versions")
-	ctl(0, "[]", "check all -o json")
-	ctl(1, `queue "one" in vhost "/" its only member is on node`, "check quorum-critical")
-	ctl(1, `queue "one" in vhost "/" its only member is on node`, "check quorum-critical --wait 1ms")
-	ctl(1, `queue "one" in vhost "/" its only member is on node`, "upgrade check")
+	soon(0, "ok", "check alarms")
+	soon(0, "ok", "check versions")
+	soon(0, "[]", "check all -o json")
+	soon(1, `queue "one" in vhost "/" its only member is on node`, "check quorum-critical")
+	soon(1, `queue "one" in vhost "/" its only member is on node`, "check quorum-critical --wait 1ms")
+	soon(1, `queue "one" in vhost "/" its only member is on node`, "upgrade check")
 	ctl(2, "over TLS", "check certificates")
 	ctl(0, "1 changes would be made; nothing was done", "queues shrink node-0 --queues thr* --dry-run")
 	ctl(0, "plan_total: 1", "queues shrink node-0 --queues thr* --dry-run -o yaml")
 	ctl(1, "is a member of the queue already", "queues add-member three node-1")
 	ctl(1, "is not in the cluster", "queues grow nobody --no-wait")
 	ctl(0, "", "queues transfer three --to node-1")
-	ctl(0, "node-1", "queue show three -o json")
+	soon(0, "node-1", "queue show three -o json")
 
-	ctl(0, "gRPC", "connection list --of guest")
-	ctl(0, "received_bytes", "connections ls -o json")
+	soon(0, "gRPC", "connection list --of guest")
+	soon(0, "received_bytes", "connections ls -o json")
 	ctl(1, "NOT_FOUND", "connection close nix --reason none")
-	ctl(0, "UNSETTLED", "consumer list --vhost / --queue three")
+	soon(0, "UNSETTLED", "consumer list --vhost / --queue three")
 	ctl(0, "[]", "connection list --vhost none -o json")
 	ctl(0, "[]", "consumer list --vhost none -o json")
 
@@ -176,14 +190,14 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "true", "queue declare last -x x-on-delete=dead-letter -x x-dead-letter-exchange=none")
 	ctl(0, "", "publish last m")
 	ctl(0, "false", "queue delete last --no-wait")
-	ctl(0, "deleting", "queue show last")
+	soon(0, "deleting", "queue show last")
 	ctl(0, "true", "queue delete last --discard")
 	ctl(0, "three\n", "__complete queue purge t")
 	ctl(0, "node-1\n", "__complete nodes drain n")
 	ctl(0, "orders\n", "__complete vhost delete o")
 	definitionsAgainst(t, ctl)
-	ctl(0, "queue_created", "events --history --count 1 --kind queue_created")
-	ctl(0, "kind: leader_changed", "events --history --count 1 --kind leader_changed --name thr* -o yaml")
+	soon(0, "queue_created", "events --history --count 1 --kind queue_created")
+	soon(0, "kind: leader_changed", "events --history --count 1 --kind leader_changed --name thr* -o yaml")
 	ctl(1, "there are queue_created", "events --kind nothing")
 
 	hold := make(chan struct{})
@@ -217,7 +231,7 @@ func TestAgainstCluster(t *testing.T) {
 	if code := <-ended; code != exitRefused || !strings.Contains(errs.String(), "quoratectl operations cancel "+x) {
 		t.Errorf("watching ended with %d: %s", code, errs.String())
 	}
-	ctl(1, "has not ended within --timeout", "operations watch "+x+" --timeout 300ms")
+	ctl(1, "has not ended within --timeout", "operations watch "+x+" --timeout 3s")
 	ctl(0, "state: running", "operations ls -o yaml")
 	close(hold)
 	ctl(3, "1 of 4 queues are done and stay done", "operations watch "+x)
@@ -229,6 +243,6 @@ func TestAgainstCluster(t *testing.T) {
 	if errs := ctl(0, "done", "nodes drain node-1"); !regexp.MustCompile(`node-1\.\d+\.2 drain: `).MatchString(errs) {
 		t.Errorf("the drain was not shown: %s", errs)
 	}
-	ctl(0, "draining", "nodes ls")
+	soon(0, "draining", "nodes ls")
 	ctl(0, "drain", "nodes drain node-1 --no-wait -o json")
 }

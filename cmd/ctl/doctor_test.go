@@ -56,7 +56,7 @@ func TestDoctor(t *testing.T) {
 	c := testcluster.Start(t, 1)
 	log := slog.New(c.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil))) //nolint:sloglint // DiscardHandler takes no lines at all
 	log.Warn("a shovel ended", "uri", "amqp://u:a-secret@h")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	metrics := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

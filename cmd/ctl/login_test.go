@@ -113,7 +113,7 @@ func TestReportsThatNobodyAnswers(t *testing.T) {
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	root.SetArgs([]string{"-a", "127.0.0.1:1", "--timeout", "300ms", "queue", "list"})
+	root.SetArgs([]string{"-a", "127.0.0.1:1", "--timeout", "2s", "queue", "list"})
 	err := root.ExecuteContext(t.Context())
 	if away := (unreachableError{}); !errors.As(err, &away) || !strings.Contains(errs.String(), "no node answers at 127.0.0.1:1 yet; trying for ") {
 		t.Errorf("%v, %q on stderr", err, errs.String())
@@ -141,7 +141,7 @@ func TestReportsTLS(t *testing.T) {
 		}
 	}()
 	var errs bytes.Buffer
-	code := run(t.Context(), []string{"-a", l.Addr().String(), "--timeout", "2s", "queue", "list"}, &bytes.Buffer{}, &errs)
+	code := run(t.Context(), []string{"-a", l.Addr().String(), "--timeout", "5s", "queue", "list"}, &bytes.Buffer{}, &errs)
 	if code != exitUnreachable || !strings.Contains(errs.String(), "give --tls or --tls-ca") {
 		t.Errorf("%d, %s", code, &errs)
 	}

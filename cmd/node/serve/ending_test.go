@@ -56,7 +56,7 @@ func small(t *testing.T, flags uintptr) string {
 
 func nodeIn(t *testing.T, dir string) *node {
 	t.Helper()
-	environ := []string{"QUORATE_NODE_ID=n1", "QUORATE_DATA_DIR=" + dir, "QUORATE_CLUSTER__EXPECT=1"}
+	environ := []string{"QUORATE_NODE_ID=n1", "QUORATE_DATA_DIR=" + dir, "QUORATE_CLUSTER__EXPECT=1", "QUORATE_LISTEN__AMQP=off"}
 	for _, name := range []string{"CLIENT", "PEER", "GOSSIP", "HTTP"} {
 		address, err := loopback.Address()
 		if err != nil {
