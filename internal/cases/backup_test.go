@@ -187,7 +187,7 @@ func TestT362(t *testing.T) {
 	k.must(err)
 	old := k.queue("old", nil)
 	enqueued := time.Now()
-	const ttl = 4 * time.Second
+	const ttl = 10 * time.Second
 	_, err = k.try(old, "old", func(m *client.Message) { m.Expiration = client.TTL(ttl) })
 	k.must(err)
 	r := k.backUp(q, dead, later, old)

@@ -85,7 +85,7 @@ func TestT351(t *testing.T) {
 	k.must(err)
 	consumer := k.consume(k.name("auto"), 1)
 	// Its time runs from here on, whatever it gets: long enough for a message on a busy machine.
-	expiring := k.queue("expiring", dlx(d, drainDeletes, args{"x-expires": 3000}))
+	expiring := k.queue("expiring", dlx(d, drainDeletes, args{"x-expires": 6000}))
 	for _, q := range []string{expiring, byPolicy, k.name("auto")} {
 		k.publish(q, q)
 	}

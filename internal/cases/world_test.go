@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	caseTimeout  = 60 * time.Second
-	startTimeout = 60 * time.Second
-	soon         = 30 * time.Second // bound of what holds "eventually"; what holds at once ends at once
+	caseTimeout  = 3 * time.Minute
+	startTimeout = 2 * time.Minute
+	soon         = 60 * time.Second // bound of what holds "eventually"; what holds at once ends at once
 	poll         = 10 * time.Millisecond
 	stays        = 500 * time.Millisecond
 )
