@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/backup/archive"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/client/clienttest"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // deadline bounds what a test waits for.
@@ -35,7 +36,7 @@ func start(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*deadline)
 	t.Cleanup(cancel)
 	x := clienttest.Start(t, 3)
 	return &cluster{Cluster: x, t: t, c: x.Client(), at: ctx}
@@ -185,6 +186,7 @@ func (x *cluster) fill() {
 		if f.MessagesUnacknowledged == 20 && f.MessagesDelayed == 3 && f.MessagesDLX == 0 && len(x.messages("/", "dead")) == 5 {
 			return
 		}
+		x.must(wait.For(x.at, 10*time.Millisecond))
 	}
 }
 
@@ -290,7 +292,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		return confirmed
 	}
 	for now() < 2000 {
-		x.must(x.at.Err())
+		x.must(wait.For(x.at, time.Millisecond))
 	}
 	for node := range 3 {
 		before := now()
