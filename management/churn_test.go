@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -18,9 +17,7 @@ func (w web) churn() (counts, rates map[string]float64) {
 	var overview struct {
 		Churn map[string]any `json:"churn_rates"`
 	}
-	if code, header := w.ask(http.MethodGet, "/api/overview", "guest", "guest", &overview); code != http.StatusOK || header.Get("Quorate-Silent") != "" {
-		w.t.Fatal(code, header)
-	}
+	w.heard("/api/overview", "guest", "guest", &overview)
 	counts, rates = map[string]float64{}, map[string]float64{}
 	for field, value := range overview.Churn {
 		if name, is := strings.CutSuffix(field, "_details"); is {
