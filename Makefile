@@ -115,7 +115,7 @@ AXE_SUM := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 .PHONY: management-test
 management-test: $(BIN)/rabbitmqadmin $(BIN)/axe-$(AXE).min.js chromium ## the HTTP API with RabbitMQ's rabbitmqadmin, and the web page in a browser; needs Debian, python3 and npm
 	QUORATE_RABBITMQADMIN=$< QUORATE_CHROMIUM=$$(command -v chromium) QUORATE_AXE=$(BIN)/axe-$(AXE).min.js \
-	  $(GO) test -count=1 -timeout 20m -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
+	  $(GO) test -count=1 -timeout 40m -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
 
 .PHONY: monitoring-test
 monitoring-test: $(BIN)/promtool ## alert rules against the series of their tests, by Prometheus's own promtool; needs Debian

@@ -17,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/quorate/quorate/internal/testcluster"
 )
 
 // What `make management-test` sets: the paths of the browser and of axe-core's script.
@@ -56,7 +58,7 @@ type tab struct {
 func browse(t testing.TB, base string) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(os.Getenv(chromiumEnv)), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900),
+		chromedp.ExecPath(os.Getenv(chromiumEnv)), chromedp.UserDataDir(profile(t)), chromedp.WindowSize(1280, 900),
 		chromedp.Flag("headless", true), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
@@ -79,6 +81,20 @@ func browse(t testing.TB, base string) *tab {
 	})
 	x.call(command(audits.Enable, cdp.Empty{}))
 	return x
+}
+
+// profile is a directory for a browser's profile. Processes of a browser write to it for a moment after the browser has
+// ended.
+func profile(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "quorate-browser-") //nolint:usetesting // T.TempDir fails a test while something is written there
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testcluster.Poll(t, "the browser's profile is removed", func() error { return os.RemoveAll(dir) })
+	})
+	return dir
 }
 
 // command is a step that sends the browser a command.

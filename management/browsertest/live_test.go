@@ -81,6 +81,7 @@ func TestLive(t *testing.T) {
 		t.Errorf("%d refreshes with Live off", n)
 	}
 	x.call(chromedp.Reload())
+	x.await(`document.readyState === "complete"`)
 	if n := x.tick(); n != 0 {
 		t.Errorf("%d refreshes with Live off, after a reload", n)
 	}

@@ -71,13 +71,13 @@ func (x *tab) links() []string {
 }
 
 // each opens every page that links lead to, and calls visit on it.
-func (w *walk) each(visit func(address string)) {
+func (w *walk) each(visit func(to link)) {
 	w.t.Helper()
 	for len(w.next) > 0 {
 		to := w.next[0]
 		w.next = w.next[1:]
 		if w.follow(to) {
-			visit(to.address)
+			visit(to)
 			w.add(to.address, w.links()...)
 		}
 	}
@@ -133,7 +133,7 @@ func TestPages(t *testing.T) {
 			w := newWalk(x, func(u *url.URL) string { return u.Path })
 			w.add("", about()...)
 			w.add("", "/ui/")
-			w.each(w.judge)
+			w.each(func(to link) { w.judge(to.address) })
 			for _, path := range page.Addresses() {
 				if path = strings.TrimSuffix(path, "{$}"); !w.seen[path] && path != whileRunning {
 					t.Errorf("no link leads to %s", path)
@@ -186,9 +186,9 @@ func TestNarrow(t *testing.T) {
 	w := newWalk(x, func(u *url.URL) string { return u.Path })
 	w.add("", about()...)
 	w.add("", "/ui/")
-	w.each(func(address string) {
+	w.each(func(to link) {
 		if wide := x.wide(390); len(wide) > 0 {
-			t.Errorf("%s is wider than a screen of 390 pixels: %q", address, wide)
+			t.Errorf("%s is wider than a screen of 390 pixels: %q", to.address, wide)
 		}
 	})
 }
