@@ -27,7 +27,7 @@ const (
 	steadyEvery = 4 * time.Millisecond
 	steadyBytes = 1000
 	// starved is how long a confirm may take at most, whatever happens and however slow the machine is.
-	starved = 5 * time.Second
+	starved = 15 * time.Second
 )
 
 func TestMain(m *testing.M) {

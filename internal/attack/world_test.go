@@ -31,8 +31,10 @@ const (
 	// soon bounds what holds "eventually".
 	soon = 60 * time.Second
 	poll = 20 * time.Millisecond
+	// confirmedIn is more than a message of an honest client takes, on a disk that others use, too.
+	confirmedIn = 200 * time.Millisecond
 	// liveWithin is how long a health page may take before its prober would give up.
-	liveWithin = 10 * time.Second
+	liveWithin = 20 * time.Second
 )
 
 // program is the node's, built once.
@@ -95,8 +97,14 @@ func (v *victim) logs() string {
 // until waits for a condition.
 func (v *victim) until(what string, holds func() error) {
 	v.Helper()
+	v.within(soon, what, holds)
+}
+
+// within waits for a condition that takes some time at most.
+func (v *victim) within(limit time.Duration, what string, holds func() error) {
+	v.Helper()
 	err := holds()
-	for deadline := time.Now().Add(soon); err != nil; err = holds() {
+	for deadline := time.Now().Add(limit); err != nil; err = holds() {
 		if time.Now().After(deadline) {
 			v.Fatalf("%s: %v\n%s", what, err, v.logs())
 		}
@@ -293,7 +301,7 @@ func (h *honest) forgive() {
 func (h *honest) more(n int64) {
 	h.v.Helper()
 	want := h.sent.Load() + n
-	h.v.until(fmt.Sprintf("%d more messages", n), func() error {
+	h.v.within(soon+time.Duration(n)*confirmedIn, fmt.Sprintf("%d more messages", n), func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.faults) > 0 {
