@@ -99,6 +99,8 @@ type consumeStream struct {
 	notices chan notices // for the writer
 	tasks   chan task    // what awaits commits, in order
 	read    chan error   // why the reader ended
+
+	due []*brokerv1.ConsumeResponse // answers that the writer has taken from notices and not sent yet
 }
 
 // notices are the results of tasks.
@@ -249,17 +251,24 @@ func cancelled(cause string) *brokerv1.ConsumeResponse {
 	return &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Cancelled{Cancelled: &brokerv1.ConsumeCancelled{Cause: cause}}}
 }
 
-// write sends deliveries and notices until the stream ends.
+// write sends deliveries and notices until the stream ends. Notices keep their order: while some are due, it takes no others.
 func (x *consumeStream) write() error {
 	life, cut := lifeOf(x.stream.Context()), x.s.b.Serving.CutOff()
 	for {
+		next := x.notices
+		if len(x.due) > 0 {
+			next = nil
+		}
 		select {
 		case <-x.c.Ready():
-			ended, err := x.deliver()
+			_, ended, err := x.deliver()
+			if !ended && err == nil {
+				ended, err = x.sendDue()
+			}
 			if ended || err != nil {
 				return err
 			}
-		case n := <-x.notices:
+		case n := <-next:
 			ended, err := x.notify(n)
 			if ended || err != nil {
 				return err
@@ -276,24 +285,37 @@ func (x *consumeStream) write() error {
 	}
 }
 
-// deliver sends one response of deliveries. If more are waiting, Ready fires again.
-func (x *consumeStream) deliver() (ended bool, err error) {
+// deliver sends one response of deliveries, and returns how many are in it. If more are waiting, Ready fires again.
+func (x *consumeStream) deliver() (n int, ended bool, err error) {
 	if err := x.sendActivity(); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	if err := x.sendRevoked(); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	out := x.s.newOutgoing()
 	defer x.s.release(out)
 	out.taken, err = x.c.Take(out.taken, x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
 	if err != nil {
-		return x.consumerEnded(err)
+		ended, err = x.consumerEnded(err)
+		return 0, ended, err
 	}
 	if len(out.taken) == 0 {
-		return false, nil
+		return 0, false, nil
 	}
-	return false, x.stream.SendMsg(out.message())
+	return len(out.taken), false, x.stream.SendMsg(out.message())
+}
+
+// deliverAll sends all deliveries that are there. owed says that the consumer has others, which had no room yet: Ready
+// fires when they come.
+func (x *consumeStream) deliverAll() (owed, ended bool, err error) {
+	for {
+		owed = x.c.HasPending() // before the look at what is there
+		n, ended, err := x.deliver()
+		if n == 0 || ended || err != nil {
+			return owed, ended, err
+		}
+	}
 }
 
 // sendActivity sends whether the consumer is the active one, if that has changed.
@@ -339,15 +361,33 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 
 // notify sends the outcomes of tasks, then ends the stream if one failed or the consumer has ended.
 func (x *consumeStream) notify(n notices) (ended bool, err error) {
-	for _, r := range n.answers {
-		if err := x.stream.Send(r); err != nil {
-			return false, err
-		}
+	x.due = n.answers
+	if ended, err = x.sendDue(); ended || err != nil {
+		return ended, err
 	}
 	if n.ended != nil {
 		return x.consumerEnded(n.ended)
 	}
 	return false, n.failed
+}
+
+// sendDue sends the answers that are due. The answer to a cancel follows the consumer's last delivery (CO-3); it and those
+// behind it stay due while that has not come.
+func (x *consumeStream) sendDue() (ended bool, err error) {
+	for len(x.due) > 0 {
+		r := x.due[0]
+		if r.GetCancelled() != nil {
+			owed, ended, err := x.deliverAll()
+			if owed || ended || err != nil {
+				return ended, err
+			}
+		}
+		if err := x.stream.Send(r); err != nil {
+			return false, err
+		}
+		x.due = x.due[1:]
+	}
+	return false, nil
 }
 
 // Get takes one message, if there is one.

@@ -1,8 +1,12 @@
 package grpcapi
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/testnode"
@@ -12,32 +16,96 @@ import (
 // sentStream keeps what is sent on a Consume stream.
 type sentStream struct {
 	consumeServer
-	sent []*brokerv1.ConsumeResponse
+	ctx       context.Context
+	sent      []*brokerv1.ConsumeResponse
+	cancelled func() // called with the answer to a cancel; may be nil
 }
 
-func (s *sentStream) Send(r *brokerv1.ConsumeResponse) error {
-	s.sent = append(s.sent, r)
+func (s *sentStream) Context() context.Context { return s.ctx }
+
+func (s *sentStream) Send(r *brokerv1.ConsumeResponse) error { return s.SendMsg(r) }
+
+func (s *sentStream) SendMsg(m any) error {
+	r, is := m.(*brokerv1.ConsumeResponse)
+	if !is {
+		return fmt.Errorf("sent a %T", m)
+	}
+	s.sent = append(s.sent, proto.CloneOf(r)) // it is used again
+	if s.cancelled != nil && r.GetCancelled() != nil {
+		s.cancelled()
+	}
 	return nil
+}
+
+// fill declares a queue with messages that have this body.
+func fill(ctx context.Context, t *testing.T, b *broker.Broker, queue string, messages int, body []byte) {
+	t.Helper()
+	if err := b.Serving.AwaitServing(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.DeclareQueue(ctx, broker.DeclareQueue{VHost: "/", Name: queue, Durable: true}); err != nil {
+		t.Fatal(err)
+	}
+	stored := make(chan broker.Result, messages)
+	for range messages {
+		b.Publish(ctx, &broker.Publish{VHost: "/", RoutingKey: queue, Body: body}, func(r broker.Result) { stored <- r })
+		if r := <-stored; r.Kind != broker.Confirmed {
+			t.Fatalf("%+v", r)
+		}
+	}
+}
+
+// CO-3: the answer to a cancel follows the consumer's last delivery, be it that the writer has not sent it yet, or that
+// there was no room for it on this node.
+func TestCancelledBehindDeliveries(t *testing.T) {
+	const messages = 5
+	b, ctx := broker.New(testnode.Start(t), broker.Config{DeliveryBufferBytes: 1000}), testContext(t)
+	t.Cleanup(b.Close)
+	s := &Server{b: b, cfg: Config{DeliveryBatch: 2, DeliveryBytes: DefaultDeliveryBytes}}
+	for queue, o := range map[string]broker.Consume{"auto-ack": {AutoAck: true}, "no room": {Prefetch: messages}} {
+		t.Run(queue, func(t *testing.T) {
+			fill(ctx, t, b, queue, messages, make([]byte, 600))
+			o.VHost, o.Queue = "/", queue
+			c, err := b.Consume(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			x := &consumeStream{s: s, c: c, read: make(chan error, 1)}
+			out := &sentStream{ctx: context.WithValue(ctx, lifeKey{}, ctx), cancelled: func() { x.read <- nil }}
+			x.stream = out
+			n := x.carryOut(ctx, task{cancel: true})
+			if pending := c.HasPending(); pending == o.AutoAck {
+				t.Errorf("deliveries have no room: %v", pending)
+			}
+			if ended, err := x.notify(n); ended || err != nil {
+				t.Errorf("notify: ended %v, %v", ended, err)
+			}
+			if err := x.write(); err != nil {
+				t.Error(err)
+			}
+			var ids []uint64
+			for i, r := range out.sent {
+				for _, d := range r.GetDeliveries().GetDeliveries() {
+					ids = append(ids, d.GetDeliveryId())
+				}
+				if is, last := r.GetCancelled() != nil, i == len(out.sent)-1; is != last {
+					t.Errorf("response %d of %d is %v", i+1, len(out.sent), r)
+				}
+			}
+			if want := []uint64{1, 2, 3, 4, 5}; !slices.Equal(ids, want) {
+				t.Errorf("delivered %d, want %d", ids, want)
+			}
+		})
+	}
 }
 
 // G4, CN-1: settlements that come after the end of their consumer are not answered as stored. The client is notified of
 // the end instead.
 func TestSettlementAfterTheEnd(t *testing.T) {
 	b, ctx := brokerOf(t, testnode.Start(t), false), testContext(t)
-	if err := b.Serving.AwaitServing(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.DeclareQueue(ctx, broker.DeclareQueue{VHost: "/", Name: "q", Durable: true}); err != nil {
-		t.Fatal(err)
-	}
 	const messages = 3
-	stored := make(chan broker.Result, messages)
-	for range messages {
-		b.Publish(ctx, &broker.Publish{VHost: "/", RoutingKey: "q"}, func(r broker.Result) { stored <- r })
-		if r := <-stored; r.Kind != broker.Confirmed {
-			t.Fatalf("%+v", r)
-		}
-	}
+	fill(ctx, t, b, "q", messages, nil)
 	c, err := b.Consume(ctx, broker.Consume{VHost: "/", Queue: "q"})
 	if err != nil {
 		t.Fatal(err)
