@@ -180,6 +180,7 @@ type Broker struct {
 	publishes sync.Pool // *publishing
 	handles   handles
 	shared    sharedFigures
+	losses    sharedLosses
 	unknown   *unknownArguments
 }
 

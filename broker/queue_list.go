@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/broker/permission"
@@ -28,11 +29,15 @@ func (b *Broker) figures() (*allFigures, error) {
 	if s.last != nil {
 		before = s.last.led
 	}
+	var lost map[id.QueueUID][]id.NodeID
+	var asks sync.WaitGroup
+	asks.Go(func() { lost = b.lostMembers() })
 	all, err := b.cluster.AllFigures(ctx, before)
+	asks.Wait()
 	if err != nil {
 		return nil, err
 	}
-	s.last = &allFigures{at: time.Now(), led: all, alive: map[id.NodeID]bool{}, silent: id.Names(all.Silent)}
+	s.last = &allFigures{at: time.Now(), led: all, alive: map[id.NodeID]bool{}, lost: lost, silent: id.Names(all.Silent)}
 	for i := range status.Nodes {
 		if n := &status.Nodes[i]; n.Alive && n.Refused == "" {
 			s.last.alive[n.ID] = true
@@ -54,7 +59,7 @@ type QueueList struct {
 }
 
 // Queues lists the queues of a vhost that the caller may see, of all vhosts for "" (VH-12). Their figures may be a second
-// old; they cost one question to each node, however many queues there are.
+// old; they cost two questions to each node, however many queues there are.
 func (b *Broker) Queues(ctx context.Context, vhost string, figures bool) (*QueueList, error) {
 	sights, v, err := b.sights(ctx, vhost)
 	if err != nil {
@@ -108,7 +113,7 @@ func (l *QueueList) Queue(i int) Queue {
 		return q
 	}
 	for _, m := range rec.Members {
-		if l.figures.alive[m] {
+		if l.figures.online(rec.UID, m) {
 			q.Online = append(q.Online, string(m))
 		}
 	}
@@ -175,7 +180,7 @@ func (l *QueueList) state(rec *catalog.QueueRecord, f *cluster.QueueFigures) str
 	}
 	running := 0
 	for _, m := range rec.Members {
-		if l.figures.alive[m] {
+		if l.figures.online(rec.UID, m) {
 			running++
 		}
 	}

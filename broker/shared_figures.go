@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,5 +29,33 @@ type allFigures struct {
 	at     time.Time
 	led    *cluster.AllFigures
 	alive  map[id.NodeID]bool
+	lost   map[id.QueueUID][]id.NodeID
 	silent []string
+}
+
+// online reports whether a queue's member on a node is there and has what it had stored.
+func (f *allFigures) online(q id.QueueUID, n id.NodeID) bool {
+	return f.alive[n] && !slices.Contains(f.lost[q], n)
+}
+
+// sharedLosses are the newest cluster.LostMembers, which lists and single queues share like sharedFigures.
+type sharedLosses struct {
+	mu   sync.Mutex // held while the nodes are asked
+	at   time.Time
+	last map[id.QueueUID][]id.NodeID // nil: the nodes were not asked yet
+}
+
+// lostMembers returns the nodes of the members that have lost what they had stored, by queue. Such a member does not vote
+// before it is built anew, although its node is there.
+func (b *Broker) lostMembers() map[id.QueueUID][]id.NodeID {
+	s := &b.losses
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || time.Since(s.at) >= figuresFreshFor {
+		ctx, cancel := context.WithTimeout(b.life, figuresTimeout) // not the caller's: others wait for the same answers
+		defer cancel()
+		s.last = b.cluster.LostMembers(ctx)
+		s.at = time.Now()
+	}
+	return s.last
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -152,9 +153,17 @@ func policyName(p *catalog.Policy) string {
 
 // addFigures asks the queue's leader. Without a leader it finds out which members run.
 func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
+	asked := make(chan []id.NodeID, 1)
+	go func() { asked <- b.lostMembers()[rec.UID] }()
 	s, err := c.Leaders().Figures(ctx, rec.UID)
+	var lost []id.NodeID
+	select {
+	case lost = <-asked:
+	case <-ctx.Done():
+		return
+	}
 	if err != nil {
-		q.Online = runningMembers(ctx, c, rec.Members)
+		q.Online = runningMembers(ctx, c, without(rec.Members, lost))
 		q.State = stateWithout(len(q.Online), len(q.Members))
 		return
 	}
@@ -162,7 +171,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	if rec.DrainDeleting > 0 || s.Overview.DrainDeleting {
 		q.State = StateDeleting
 	}
-	q.Online = id.Names(s.Online)
+	q.Online = id.Names(without(s.Online, lost))
 	if len(s.Members) > 0 {
 		q.Members = id.Names(s.Members)
 	}
@@ -178,6 +187,11 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 			SnapshotIndex: g.GetSnapshotIndex(), LastIndex: g.GetLastIndex(),
 		}
 	}
+}
+
+// without returns those members that have not lost what they had stored.
+func without(members, lost []id.NodeID) []id.NodeID {
+	return slices.DeleteFunc(slices.Clone(members), func(n id.NodeID) bool { return slices.Contains(lost, n) })
 }
 
 // stateWithout returns the state of a queue that gave no figures, by how many of its members run.

@@ -54,6 +54,29 @@ type NodeDetails struct {
 	Lost     int               // members of queues that have lost what they had stored and wait to be built anew
 }
 
+// LostMembers asks all nodes of the catalog which of their members have lost what they had stored and wait to be built
+// anew, and returns their nodes by queue. Those of nodes that do not answer are left out.
+func (c *Cluster) LostMembers(ctx context.Context) map[id.QueueUID][]id.NodeID {
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
+	defer cancel()
+	out := map[id.QueueUID][]id.NodeID{}
+	for _, uid := range c.host.LostMembers() {
+		out[uid] = append(out[uid], c.cfg.Node)
+	}
+	// No error is possible: none of the answers is refused.
+	_ = c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
+		return func() error {
+			for _, l := range r.GetLost() {
+				uid := id.QueueUID(l.GetQueue())
+				out[uid] = append(out[uid], n)
+			}
+			return nil
+		}, err
+	}, func(id.NodeID) {})
+	return out
+}
+
 // NodeDetails asks all nodes of the catalog; those that do not answer are left out.
 func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, error) {
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)

@@ -251,8 +251,8 @@ func isWhole(ctx context.Context, s *Scene) error {
 	})
 }
 
-// noMembersLost asks all nodes: a queue counts a member as online whose node is linked, also while it waits there with
-// nothing, because another change of the queue goes on.
+// noMembersLost asks all nodes: a queue counts a member as online whose node is linked and does not answer, also while it
+// waits there with nothing, because another change of the queue goes on.
 func noMembersLost(ctx context.Context, s *Scene) error {
 	status, err := s.Client.ClusterDetails(ctx)
 	if err != nil {

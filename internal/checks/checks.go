@@ -81,7 +81,7 @@ func (l *Look) Ready() (found []Problem) {
 }
 
 // Rebuilding finds nodes with members that count for nothing although the node is there, or that do not answer whether they
-// have some: no list of queues shows them. Those of the given node do not matter when it is the one that goes.
+// have some. Those of the given node do not matter when it is the one that goes.
 func (l *Look) Rebuilding() (found []Problem) {
 	for _, n := range l.Status.Nodes {
 		of := majority.Node{Name: n.ID, Connected: n.Connected, Answers: n.Start != nil, Lost: uint64(n.LostMembers)}

@@ -36,12 +36,12 @@ func OfQueue(members, online []string, node string) (f Finding, critical bool) {
 // Node is what is known of a node's members.
 type Node struct {
 	Name      string
-	Connected bool // queues count its members as online
+	Connected bool // queues count its members as online, unless it says that they are lost
 	Answers   bool // it has said Lost
 	Lost      uint64
 }
 
-// OfNode reports whether members on a node count for nothing, or may, although queues count them as online: Lost of them have
+// OfNode reports whether members on a node count for nothing, or may, although the node is there: Lost of them have
 // lost what they had stored and are not built anew yet. Those of the node that is to be taken down, goes, do not matter; ""
 // stands for any one node.
 func OfNode(n Node, goes string) (f Finding, critical bool) {

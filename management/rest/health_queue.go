@@ -55,7 +55,7 @@ func (c *call) findQueues(vhost string, fault func(q *broker.Queue) bool) (found
 }
 
 // checkCritical judges as quoratectl check quorum-critical does for this node. It asks all nodes for members that are not
-// built anew yet: the list of queues shows those as online.
+// built anew yet, or whose node does not say: the list of queues shows the latter as online.
 func checkCritical(c *call) (reply, error) {
 	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
 	if err != nil {

@@ -1005,7 +1005,7 @@ type Queue struct {
 	Leader  string   `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
 	Members []string `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
 	// Online are the members whose nodes the answering node reaches, without those that do not vote yet,
-	// because they are new or are built anew.
+	// because they are new or are built anew, or that have lost what they had stored.
 	Online []string    `protobuf:"bytes,10,rep,name=online,proto3" json:"online,omitempty"`
 	Stats  *QueueStats `protobuf:"bytes,11,opt,name=stats,proto3" json:"stats,omitempty"`
 	Raft   *RaftStats  `protobuf:"bytes,12,opt,name=raft,proto3" json:"raft,omitempty"`
