@@ -257,7 +257,7 @@ func (c *Consumer) freeLocked(batch []traffic.Delivery) int64 {
 }
 
 // HasPending reports whether the queue has assigned messages to the consumer that have not arrived yet, because there
-// was no room for them. When this ends, Take may have something new.
+// was no room for them, or others before them are missing. When this ends, Take may have something new.
 func (c *Consumer) HasPending() bool { return c.c.HasPending() }
 
 // Flush waits until all decisions are committed that Settle has passed on so far. If the consumer has

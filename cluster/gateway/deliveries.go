@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
@@ -37,14 +39,35 @@ func (c *Consumer) handleDeliveries(ds []traffic.Delivery, out *outbox) {
 	}
 	fresh := ds[:0:len(ds)] // reuses the memory of those that were processed
 	for i := range ds {
-		if !c.fits(&ds[i]) {
-			continue
-		}
-		if c.tracker.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
-			fresh = append(fresh, c.numbered(ds[i]))
-		}
+		fresh = c.accept(fresh, &ds[i])
 	}
 	c.handLocked(fresh, out)
+}
+
+// accept appends a delivery to fresh if it is the client's next one. If others are missing in front of it, it comes again
+// with the answer to a resume; but not with auto-ack, because its queue no longer has it. Then it is kept for that answer.
+func (c *Consumer) accept(fresh []traffic.Delivery, d *traffic.Delivery) []traffic.Delivery {
+	if !c.fits(d) {
+		return fresh
+	}
+	switch c.tracker.Deliver(d.Delivery, c.cfg.AutoAck) {
+	case session.New:
+		return append(fresh, c.numbered(*d))
+	case session.Missing:
+		if c.cfg.AutoAck {
+			c.keep(d)
+		}
+	case session.Repeat:
+	}
+	return fresh
+}
+
+// keep keeps a delivery, in order of their ids. The consumer's credit limits how many there are.
+func (c *Consumer) keep(d *traffic.Delivery) {
+	at, there := slices.BinarySearchFunc(c.kept, d.MsgID, func(k traffic.Delivery, m quorumq.MsgID) int { return cmp.Compare(k.MsgID, m) })
+	if !there {
+		c.kept = slices.Insert(c.kept, at, *d)
+	}
 }
 
 // handLocked passes deliveries to the client after q.mu is released, because the client may call the queue.
@@ -60,13 +83,44 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 	if c.ended || !c.open {
 		return
 	}
+	owed, before := c.pending(), c.tracker.Last()
 	held, last, cut = c.fitting(held, last, cut)
+	fresh := c.catchUp(held, last)
+	c.handLocked(fresh, out)
+	if upTo := c.tracker.Last(); c.cfg.Skipped != nil && uint64(upTo-before) > uint64(len(fresh)) {
+		n, upTo := uint64(upTo-before)-uint64(len(fresh)), upTo-c.base
+		out.calls = append(out.calls, func() { c.cfg.Skipped(n, upTo) })
+	}
+	if c.resumed(cut); owed && !c.pending() && len(fresh) == 0 {
+		out.calls = append(out.calls, func() { c.cfg.Deliver(nil) })
+	}
+}
+
+// catchUp passes the answer to a resume to the tracker, with what was kept for it in between, and returns what is new to
+// the client.
+func (c *Consumer) catchUp(held []traffic.Delivery, last quorumq.MsgID) []traffic.Delivery {
+	kept := c.kept
+	c.kept = nil
+	fresh := make([]traffic.Delivery, 0, len(held)+len(kept))
+	for i := range kept {
+		n := 0
+		for n < len(held) && held[n].MsgID < kept[i].MsgID {
+			n++
+		}
+		fresh = c.resumeUpTo(fresh, held[:n], kept[i].MsgID-1)
+		fresh = c.accept(fresh, &kept[i])
+		held = held[n:]
+	}
+	return c.resumeUpTo(fresh, held, last)
+}
+
+// resumeUpTo passes a part of an answer to the tracker, up to an id, and appends to fresh what is new to the client.
+func (c *Consumer) resumeUpTo(fresh, held []traffic.Delivery, last quorumq.MsgID) []traffic.Delivery {
 	ds := make([]quorumq.Delivery, len(held))
 	for i := range held {
 		ds[i] = held[i].Delivery
 	}
-	at, before := 0, c.tracker.Last()
-	fresh := held[:0] // reuses the memory of those that were processed
+	at := 0
 	c.tracker.Resumed(ds, last, func(d quorumq.Delivery) {
 		for held[at].MsgID != d.MsgID {
 			at++
@@ -74,16 +128,12 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		fresh = append(fresh, c.numbered(held[at]))
 		at++
 	})
-	c.handLocked(fresh, out)
-	if upTo := c.tracker.Last(); c.cfg.Skipped != nil && uint64(upTo-before) > uint64(len(fresh)) {
-		n, upTo := uint64(upTo-before)-uint64(len(fresh)), upTo-c.base
-		out.calls = append(out.calls, func() { c.cfg.Skipped(n, upTo) })
-	}
-	owed := c.space.short
-	if c.resumed(cut); owed && !c.space.short && len(fresh) == 0 {
-		out.calls = append(out.calls, func() { c.cfg.Deliver(nil) })
-	}
+	return fresh
 }
+
+// pending reports whether the queue has assigned messages to the consumer that are not passed to the client yet, because
+// there is no room for them or others are missing in front of them.
+func (c *Consumer) pending() bool { return c.space.short || len(c.kept) > 0 }
 
 // handleNotice processes a notice. It ignores notices for consumers that no longer exist here.
 func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {

@@ -92,6 +92,9 @@ type Consumer struct {
 	early      []traffic.Delivery
 	earlyBytes int64
 
+	// kept holds, with auto-ack, deliveries in front of which others are missing, in order, until a resume is answered.
+	kept []traffic.Delivery
+
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is in flight in this attempt
 	space     space
