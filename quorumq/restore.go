@@ -9,6 +9,18 @@ import (
 // Restore returns the queue that AppendSnapshot wrote. Bytes that are not a snapshot of a known
 // version, or that hold an impossible state, are an error.
 func Restore(b []byte) (*Queue, error) {
+	q, err := read(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.check(); err != nil {
+		return nil, fmt.Errorf("restore %v: %w", q.uid, err)
+	}
+	return q, nil
+}
+
+// read is Restore without the check of the state as a whole.
+func read(b []byte) (*Queue, error) {
 	r := &reader{b: b, nodes: make(map[string]id.NodeID)}
 	r.version = r.byte()
 	if v := r.version; r.err == nil && (v < snapshotWithoutUse || v > snapshotVersion) {
@@ -69,9 +81,6 @@ func Restore(b []byte) (*Queue, error) {
 		q.store.restoreDelays(r, &q.config, q.annotations.share)
 	}
 	if err := r.end(); err != nil {
-		return nil, fmt.Errorf("restore %v: %w", uid, err)
-	}
-	if err := q.check(); err != nil {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
 	return q, nil

@@ -53,8 +53,8 @@ func (g *Group[R, E]) Export(ctx context.Context, index uint64) (*Export, error)
 	return x, nil
 }
 
-// AppendSnapshot appends the machine's state.
-func (x *Export) AppendSnapshot(b []byte) []byte { return x.state.AppendSnapshot(b) }
+// State is the machine's state, until Close.
+func (x *Export) State() Frozen { return x.state }
 
 // Body returns a body that the state refers to; see Group.Body.
 func (x *Export) Body(ref BodyRef) ([]byte, error) { return x.body(ref) }

@@ -31,7 +31,7 @@ func TestExportKeepsBodies(t *testing.T) {
 	if len(refs) < 60 {
 		t.Fatalf("%d bodies", len(refs))
 	}
-	state := x.AppendSnapshot(nil)
+	state := x.State().AppendSnapshot(nil)
 	c.propose("keep 1", "kept")
 	for i := range 200 {
 		c.propose(fmt.Sprint("later ", i), "later")
@@ -46,7 +46,7 @@ func TestExportKeepsBodies(t *testing.T) {
 			t.Fatalf("body %v: %v", refs[i], err)
 		}
 	}
-	if string(x.AppendSnapshot(nil)) != string(state) {
+	if string(x.State().AppendSnapshot(nil)) != string(state) {
 		t.Error("the exported state has changed")
 	}
 	other := c.leader()

@@ -27,19 +27,16 @@ func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, h
 	}
 	defer x.Close()
 	head := backup.Head{VHost: vhost, Queue: name, UID: q.uid, Index: x.Index}
-	describe := func(state *quorumq.Queue) {
-		head.At, head.Messages, head.Left = state.Now(), state.Held(), state.BacklogLeft()
-	}
 	if headOnly {
-		q.Read(describe)
+		q.Read(func(state *quorumq.Queue) { describe(&head, state) })
 		return backup.NewWriter(emit).Head(&head)
 	}
-	state, err := quorumq.Restore(x.AppendSnapshot(nil))
+	state, err := contentsOf(x)
 	if err != nil {
 		return fmt.Errorf("cluster: exporting queue %s: %w", q.uid, err)
 	}
-	describe(state)
-	defer q.h.cfg.Pace.Begin()() // now: what is usual is compared with what follows, and not with the work above
+	describe(&head, state)
+	defer q.h.cfg.Pace.Begin()()
 	w := backup.NewWriter(func(block []byte) ([]byte, error) {
 		if err := q.h.cfg.Pace.Wait(ctx, len(block)); err != nil {
 			return nil, err
@@ -62,6 +59,27 @@ func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, h
 		}
 	}
 	return w.End()
+}
+
+// described is a state of a queue, at one moment.
+type described interface {
+	Now() quorumq.Time
+	Held() uint64
+	BacklogLeft() uint64
+}
+
+// describe sets what the head of a copy says of the state.
+func describe(head *backup.Head, state described) {
+	head.At, head.Messages, head.Left = state.Now(), state.Held(), state.BacklogLeft()
+}
+
+// contentsOf returns the messages of an exported state.
+func contentsOf(x *raftfsm.Export) (*quorumq.Contents, error) {
+	f, ok := x.State().(frozenQueue)
+	if !ok {
+		return nil, fmt.Errorf("its state is a %T", x.State())
+	}
+	return f.Contents()
 }
 
 // storedWith returns the stored message with the annotations of its returns, as a delivery has them (DEL-11).
