@@ -70,7 +70,10 @@ func (t *tries) again(ctx context.Context, c *Client, err error) error {
 type ExportQueueRequest struct {
 	VHost, Queue string
 	HeadOnly     bool // only the first block
-	Patience     Patience
+	// Nodes are client addresses. The first of them that the client knows and that answers sends the copy; none: any. A
+	// node that has no copy of the queue, or leads it, passes on what another one reads, if it can.
+	Nodes    []string
+	Patience Patience
 }
 
 // ExportQueue passes a copy of a queue to block, in the blocks of docs/formats/backup.md: every message that was
@@ -81,7 +84,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 	var own error // of the caller's functions
 	for all := r.Patience.begin(); ; {
 		blocks := uint64(0)
-		err := c.try(ctx, func(ctx context.Context, n *node) error {
+		err := c.tryFirst(ctx, r.Nodes, func(ctx context.Context, n *node) error {
 			if own = begin(); own != nil {
 				return nil //nolint:nilerr // it is no fault of the node's; own is returned below
 			}

@@ -202,7 +202,12 @@ func receive[T any](stream interface{ Recv() (T, error) }, each func(T) error) e
 // try makes one attempt on one node, and decides from the outcome whether that node is lost, to be
 // avoided, or to be probed again. The caller decides about another attempt.
 func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) error {
-	n, err := c.nodes.pick(ctx)
+	return c.tryFirst(ctx, nil, f)
+}
+
+// tryFirst is try, on the first of some addresses where a node accepts work, if there is one.
+func (c *Client) tryFirst(ctx context.Context, addresses []string, f func(context.Context, *node) error) error {
+	n, err := c.nodes.pickFirst(ctx, addresses)
 	if err != nil {
 		return err
 	}

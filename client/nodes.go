@@ -210,13 +210,11 @@ func (ns *nodes) candidates(now time.Time) ([]*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.mu.Lock()
-		if now.Before(n.badUntil) {
+		if n.bad(now) {
 			bad = append(bad, n)
 		} else {
 			good = append(good, n)
 		}
-		n.mu.Unlock()
 	}
 	return append(good, bad...), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,35 @@ const pickStagger = 200 * time.Millisecond
 type answer struct {
 	node *node
 	err  error // nil: it accepts new work
+}
+
+// pickFirst returns the first of some addresses whose node accepts new work, and otherwise what pick returns. Addresses
+// that the client does not know are left out, and those of nodes that failed lately. Other calls go on where they were.
+func (ns *nodes) pickFirst(ctx context.Context, addresses []string) (*node, error) {
+	if len(addresses) == 0 {
+		return ns.pick(ctx)
+	}
+	now := time.Now()
+	candidates, err := ns.candidates(now)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range addresses {
+		i := slices.IndexFunc(candidates, func(n *node) bool { return n.address == a && !n.bad(now) })
+		if i < 0 {
+			continue
+		}
+		n := candidates[i]
+		err := ns.ready(ctx, n, now, false)
+		if err == nil {
+			return n, nil
+		}
+		if ctx.Err() != nil {
+			return nil, noneAnswers([]error{err})
+		}
+		ns.lost(n, err)
+	}
+	return ns.pick(ctx)
 }
 
 // pick returns a node that answers, the last one used if it does. The others are asked after it,
@@ -84,6 +114,13 @@ func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) 
 		err = fmt.Errorf("client: node %s is starting or draining", n.address)
 	}
 	return err
+}
+
+// bad reports that the node failed lately.
+func (n *node) bad(now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return now.Before(n.badUntil)
 }
 
 // fresh reports that the node has answered within the given time.

@@ -46,3 +46,35 @@ func TestDeadAddresses(t *testing.T) {
 		t.Errorf("the next call goes to %v, %v", n, err)
 	}
 }
+
+// A call goes to the first of the addresses that it prefers where a node answers, and where none does to any. The client's
+// other calls stay where they were.
+func TestPickFirst(t *testing.T) {
+	t.Parallel()
+	node := func() string { return serve(t, &faultyNode{storage: &storage{seen: map[string]uint64{}}}) }
+	usual, a, b, dead := node(), node(), node(), silent(t)
+	c, err := New(Config{Addresses: []string{usual, a, b, dead}, FixedAddresses: true, ProbeTimeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.nodes.mu.Lock()
+	c.nodes.current = 0
+	c.nodes.mu.Unlock()
+	for _, row := range []struct {
+		first []string
+		want  string
+	}{
+		{nil, usual},
+		{[]string{b, a}, b},
+		{[]string{"127.0.0.1:1", a}, a}, // it does not know the first one
+		{[]string{dead, b}, b},
+		{[]string{dead}, usual}, // now it knows that it is dead
+		{[]string{a}, a},
+		{nil, usual},
+	} {
+		if n, err := c.nodes.pickFirst(t.Context(), row.first); err != nil || n.address != row.want {
+			t.Errorf("%v: it goes to %v, %v, want %s", row.first, n, err, row.want)
+		}
+	}
+}

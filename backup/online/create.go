@@ -43,6 +43,7 @@ type Create struct {
 	// the queue. After maxPatient such queues, others are tried once.
 	Patience time.Duration
 
+	senders  senders
 	progress tally
 	missing  []string // queues that could not be copied, with the reason
 }
@@ -68,6 +69,11 @@ func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
 	if err != nil {
 		return err
 	}
+	status, err := c.Client.ClusterStatus(ctx)
+	if err != nil {
+		return err
+	}
+	c.senders = newSenders(&status)
 	if len(c.Queues) == 0 {
 		document, err := c.Client.ExportDefinitions(ctx, c.Plan.VHost)
 		if err == nil {
@@ -105,6 +111,11 @@ func (c *Create) patience(q *client.QueueInfo) client.Patience {
 		p.For = 1 // as soon as a try fails
 	}
 	return p
+}
+
+// request asks for the copy of a queue.
+func (c *Create) request(q *client.QueueInfo) client.ExportQueueRequest {
+	return client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name, Nodes: c.senders.of(q), Patience: c.patience(q)}
 }
 
 // without reports whether the backup goes on without a queue after an error: it is deleted, or it could not be copied,
@@ -160,7 +171,7 @@ func (c *Create) plan(ctx context.Context) ([]client.QueueInfo, [][]int, error) 
 // goes on without.
 func (c *Create) one(ctx context.Context, w *archive.Writer, q *client.QueueInfo) (left uint64, copied bool, err error) {
 	x := w.Copy()
-	err = c.Client.ExportQueue(ctx, client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name, Patience: c.patience(q)}, func() error {
+	err = c.Client.ExportQueue(ctx, c.request(q), func() error {
 		c.progress.forget(x)
 		x.Begin()
 		return nil
@@ -239,7 +250,8 @@ func describe(vhost, name string) string { return fmt.Sprintf("queue %q in vhost
 func (c *Create) left(ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int) (still []int, left []uint64, err error) {
 	for _, i := range group {
 		q, n := &queues[i], uint64(0)
-		r := client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name, HeadOnly: true, Patience: c.patience(q)}
+		r := c.request(q)
+		r.HeadOnly = true
 		err := c.Client.ExportQueue(ctx, r, func() error { return nil }, func(b []byte) error {
 			x, err := backup.Decode(b)
 			n = x.Head.Left
@@ -267,7 +279,7 @@ func (c *Create) together(
 	defer cancel(nil)
 	all := make([]*member, len(group))
 	for k, i := range group {
-		all[k] = newMember(w.Copy(), &queues[i], c.patience(&queues[i]), &c.progress)
+		all[k] = newMember(w.Copy(), &queues[i], c.request(&queues[i]), &c.progress)
 	}
 	for _, m := range all {
 		go m.run(ctx, c.Client)

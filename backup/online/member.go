@@ -12,7 +12,7 @@ import (
 type member struct {
 	copy  *archive.Copy
 	queue *client.QueueInfo
-	wait  client.Patience
+	ask   client.ExportQueueRequest
 	tally *tally
 	turn  chan struct{} // closed when its other blocks may be written
 
@@ -22,8 +22,8 @@ type member struct {
 	err   error         // set before begun or done is closed
 }
 
-func newMember(x *archive.Copy, q *client.QueueInfo, wait client.Patience, t *tally) *member {
-	return &member{copy: x, queue: q, wait: wait, tally: t, turn: make(chan struct{}), begun: make(chan struct{}), done: make(chan struct{})}
+func newMember(x *archive.Copy, q *client.QueueInfo, ask client.ExportQueueRequest, t *tally) *member {
+	return &member{copy: x, queue: q, ask: ask, tally: t, turn: make(chan struct{}), begun: make(chan struct{}), done: make(chan struct{})}
 }
 
 // run copies the queue.
@@ -31,7 +31,7 @@ func (m *member) run(ctx context.Context, c *client.Client) {
 	defer close(m.done)
 	defer m.copy.Abandon()
 	defer m.begin()
-	err := c.ExportQueue(ctx, client.ExportQueueRequest{VHost: m.queue.VHost, Queue: m.queue.Name, Patience: m.wait}, func() error {
+	err := c.ExportQueue(ctx, m.ask, func() error {
 		if m.first {
 			return fmt.Errorf("its copy broke off: make the backup again")
 		}
