@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -43,19 +42,4 @@ type sharedLosses struct {
 	mu   sync.Mutex // held while the nodes are asked
 	at   time.Time
 	last map[id.QueueUID][]id.NodeID // nil: the nodes were not asked yet
-}
-
-// lostMembers returns the nodes of the members that have lost what they had stored, by queue. Such a member does not vote
-// before it is built anew, although its node is there.
-func (b *Broker) lostMembers() map[id.QueueUID][]id.NodeID {
-	s := &b.losses
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil || time.Since(s.at) >= figuresFreshFor {
-		ctx, cancel := context.WithTimeout(b.life, figuresTimeout) // not the caller's: others wait for the same answers
-		defer cancel()
-		s.last = b.cluster.LostMembers(ctx)
-		s.at = time.Now()
-	}
-	return s.last
 }

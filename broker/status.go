@@ -151,6 +151,21 @@ func policyName(p *catalog.Policy) string {
 	return p.Name
 }
 
+// lostMembers returns the nodes of the members that have lost what they had stored, by queue. Such a member does not vote
+// before it is built anew, although its node is there.
+func (b *Broker) lostMembers() map[id.QueueUID][]id.NodeID {
+	s := &b.losses
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || time.Since(s.at) >= figuresFreshFor {
+		ctx, cancel := context.WithTimeout(b.life, figuresTimeout) // not the caller's: others wait for the same answers
+		defer cancel()
+		s.last = b.cluster.LostMembers(ctx)
+		s.at = time.Now()
+	}
+	return s.last
+}
+
 // addFigures asks the queue's leader. Without a leader it finds out which members run.
 func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
 	asked := make(chan []id.NodeID, 1)

@@ -385,7 +385,7 @@ func TestHibernateWithUnwillingNode(t *testing.T) {
 // A queue that hibernates again after little has happened takes no snapshot again, whatever is left in its log.
 func TestHibernateAgain(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	body := strings.Repeat("x", 4096)
 	for range 100 { // more, when it is consumed, than makes a snapshot worthwhile before the queue hibernates
@@ -427,7 +427,7 @@ func (n *testNodes) snapshots(q id.QueueUID) map[id.NodeID]string {
 // Whoever asks how a queue's members stand wakes them, and is answered by all.
 func TestMembersOfSleeper(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.sleeps(q)
 	for _, m := range n.nodes["b"].leaders.AllMembers(testContext(t), q, false) {
@@ -440,7 +440,7 @@ func TestMembersOfSleeper(t *testing.T) {
 // The leadership of a queue that hibernates can be moved without saying where to.
 func TestTransferOfSleeper(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.sleeps(q)
 	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, ""); err != nil {
@@ -451,7 +451,7 @@ func TestTransferOfSleeper(t *testing.T) {
 // A member that hibernates is opened when the log finds its entries damaged: only then is the damage repaired.
 func TestDamageOfSleeper(t *testing.T) {
 	t.Parallel()
-	n := newSleepyNodes(t)
+	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.sleeps(q)
 	before, _, _ := n.nodes["b"].storage.Ends(q.Group())

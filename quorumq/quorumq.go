@@ -49,7 +49,7 @@
 //     timer.go
 //   - what commands do: enqueue.go, transfer.go, settle.go, consume.go, move.go, transact.go,
 //     deadletter.go, presence.go, admin.go
-//   - what others see: view.go, peek.go, saved.go, runs.go, snapshot.go, frozen.go, contents.go, check.go, restore.go,
+//   - what others see: view.go, peek.go, saved.go, runs.go, snapshot.go, frozen.go, check.go, restore.go, contents.go,
 //     invariants_on.go, invariants_off.go
 //   - all together: apply.go
 package quorumq
