@@ -309,7 +309,7 @@ bench-peers: build ## over AMQP beside RabbitMQ and NATS JetStream, where they a
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -peers -limit 20m $(ARGS)
 
 .PHONY: bench-guard
-bench-guard: build ## what a message costs beside the committed table, within a minute or so; ARGS=-write makes the table anew
+bench-guard: build ## what a message costs and what nodes have in memory, beside the committed table, about four minutes; ARGS=-write makes the table anew, "-only memory"
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -guard $(ARGS)
 
 .PHONY: cover

@@ -84,8 +84,28 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// guardRows measures. The rows have the same order at every call.
-func guardRows(ctx context.Context, o options) ([]Row, error) {
+// guardParts are what the guard measures: what a message costs, and what nodes have in memory.
+func guardParts() []part {
+	return []part{
+		{name: "cost", run: costRows},
+		{name: "memory", run: restRows},
+	}
+}
+
+// guardRows measures some parts. The rows have the same order at every call.
+func guardRows(ctx context.Context, o options, chosen []part) (rows []Row, err error) {
+	for _, p := range chosen {
+		more, err := p.run(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("part %s: %w", p.name, err)
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// costRows are what a message costs.
+func costRows(ctx context.Context, o options) ([]Row, error) {
 	var rows []Row
 	for range guardRounds {
 		report, err := peers.Run(ctx, peers.Config{
@@ -104,8 +124,7 @@ func guardRows(ctx context.Context, o options) ([]Row, error) {
 		}
 		rows = leastOf(rows, round)
 	}
-	rest, err := restRows(ctx, o)
-	return append(rows, rest...), err
+	return rows, nil
 }
 
 // memoryOrDisk is where the servers' data goes: in memory, where there is enough, so that no disk decides how many
@@ -126,37 +145,67 @@ func leastOf(a, b []Row) []Row {
 	return b
 }
 
-// runGuard measures, and compares with the table or, with -write, writes it.
-func runGuard(ctx context.Context, o options) error {
+// runGuard measures what only names, and compares with the table or, with -write, writes it.
+func runGuard(ctx context.Context, o options, only string) error {
+	chosen, err := chooseNamed(guardParts(), only, part.named)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the run took more than -limit=%s", o.limit))
 	defer cancel()
-	rows, err := guardRows(ctx, o)
+	rows, err := guardRows(ctx, o, chosen)
+	if err != nil {
+		return err
+	}
+	whole := len(chosen) == len(guardParts())
+	if o.write && whole {
+		return errors.Join(printTable(os.Stdout, rows), write(o.results, "guard", rows))
+	}
+	table, err := readGuard(o.results)
 	if err != nil {
 		return err
 	}
 	if o.write {
-		return errors.Join(printTable(os.Stdout, rows), write(o.results, "guard", rows))
+		return errors.Join(printTable(os.Stdout, rows), write(o.results, "guard", withRows(table, rows)))
 	}
-	text, err := os.ReadFile(filepath.Join(o.results, guardFile))
-	if err != nil {
-		return fmt.Errorf("%w: -guard -write makes it", err)
-	}
-	var table []Row
-	if err := json.Unmarshal(text, &table); err != nil {
-		return fmt.Errorf("%s: %w", guardFile, err)
-	}
-	err = guard(rows, table)
+	err = guard(rows, table, whole)
 	return errors.Join(printTable(os.Stdout, rows), err)
 }
 
+// readGuard reads the committed table.
+func readGuard(results string) (table []Row, err error) {
+	text, err := os.ReadFile(filepath.Join(results, guardFile))
+	if err != nil {
+		return nil, fmt.Errorf("%w: -guard -write makes it", err)
+	}
+	if err := json.Unmarshal(text, &table); err != nil {
+		return nil, fmt.Errorf("%s: %w", guardFile, err)
+	}
+	return table, nil
+}
+
+// withRows returns the table with other values of the rows that were measured, and with those that it did not have.
+func withRows(table, rows []Row) []Row {
+	table = slices.Clone(table)
+	for _, r := range rows {
+		i := slices.IndexFunc(table, func(was Row) bool { return was.Name == r.Name })
+		if i < 0 {
+			table = append(table, r)
+			continue
+		}
+		table[i] = r
+	}
+	return table
+}
+
 // guard sets the ratio of each row to the table's, and returns what costs more than it may. A row that only one of both
-// has is an error too.
-func guard(rows, table []Row) error {
+// has is an error too, unless not the whole table was measured.
+func guard(rows, table []Row, whole bool) error {
 	was := map[string]float64{}
 	for _, r := range table {
 		was[r.Name] = r.Value
 	}
-	most := map[string]float64{ownUnit: ownAtMost, filesUnit: filesAtMost}
+	most := map[string]float64{ownUnit: ownAtMost, filesUnit: filesAtMost, waitingUnit: waitingAtMost}
 	for _, f := range guardFigures() {
 		most[f.unit] = f.atMost
 	}
@@ -177,6 +226,9 @@ func guard(rows, table []Row) error {
 		if ratio > most[r.Unit] {
 			errs = append(errs, fmt.Errorf("%s: %s %s, %.2f × the %s of the table, more than %g ×", r.Name, short(r.Value), r.Unit, ratio, short(value), most[r.Unit]))
 		}
+	}
+	if !whole {
+		clear(was)
 	}
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		errs = append(errs, fmt.Errorf("%s: %q was not measured: make the table anew with -write", guardFile, name))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,7 @@ func TestGuard(t *testing.T) {
 		{"absent", []Row{{Name: "a", Value: 10, Unit: allocs}}, []string{`"b" was not measured`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := guard(c.rows, table)
+			err := guard(c.rows, table, true)
 			if (err == nil) != (len(c.want) == 0) {
 				t.Fatalf("error %v", err)
 			}
@@ -35,21 +36,44 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// A part alone is compared with its own rows, and replaces them.
+func TestGuardInParts(t *testing.T) {
+	table := []Row{{Name: "a", Value: 10, Unit: ownUnit}, {Name: "b", Value: 20, Unit: ownUnit}}
+	if err := guard([]Row{{Name: "b", Value: 20, Unit: ownUnit}}, table, false); err != nil {
+		t.Error(err)
+	}
+	if guard([]Row{{Name: "b", Value: 40, Unit: ownUnit}}, table, false) == nil {
+		t.Error("twice as much passes")
+	}
+	got := withRows(table, []Row{{Name: "c", Value: 3}, {Name: "b", Value: 2}})
+	if want := []Row{{Name: "a", Value: 10, Unit: ownUnit}, {Name: "b", Value: 2}, {Name: "c", Value: 3}}; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if table[1].Value != 20 {
+		t.Error("the table was changed")
+	}
+}
+
 // A figure that other work on the machine changes is shown and not judged.
 func TestGuardShows(t *testing.T) {
 	const switches = "switches/message"
 	rows := []Row{{Name: "a", Value: 9, Unit: switches}}
-	if err := guard(rows, []Row{{Name: "a", Value: 1, Unit: switches}}); err != nil || *rows[0].Ratio != 9 {
+	if err := guard(rows, []Row{{Name: "a", Value: 1, Unit: switches}}, true); err != nil || *rows[0].Ratio != 9 {
 		t.Errorf("%+v, %v", rows, err)
 	}
 }
 
-// What a node holds at rest has bounds of its own.
+// What a node holds at rest has bounds of its own, and what messages that wait need.
 func TestGuardMemory(t *testing.T) {
-	table := []Row{{Name: "own", Value: 10, Unit: ownUnit}, {Name: "files", Value: 30, Unit: filesUnit}}
-	for _, c := range []struct{ own, files float64 }{{12.4, 30}, {12.6, 30}, {10, 32.9}, {10, 33.1}} {
-		err := guard([]Row{{Name: "own", Value: c.own, Unit: ownUnit}, {Name: "files", Value: c.files, Unit: filesUnit}}, table)
-		if want := c.own > 12.5 || c.files > 33; (err != nil) != want {
+	row := func(name string, value float64, unit string) Row { return Row{Name: name, Value: value, Unit: unit} }
+	table := []Row{row("own", 10, ownUnit), row("files", 30, filesUnit), row("waiting", 100, waitingUnit), row("at work", 100, busyUnit)}
+	for _, c := range []struct{ own, files, waiting float64 }{
+		{12.4, 30, 100}, {12.6, 30, 100}, {10, 32.9, 100}, {10, 33.1, 100}, {10, 30, 124}, {10, 30, 126},
+	} {
+		err := guard([]Row{
+			row("own", c.own, ownUnit), row("files", c.files, filesUnit), row("waiting", c.waiting, waitingUnit), row("at work", 900, busyUnit),
+		}, table, true)
+		if want := c.own > 12.5 || c.files > 33 || c.waiting > 125; (err != nil) != want {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -57,7 +81,7 @@ func TestGuardMemory(t *testing.T) {
 
 // Each figure has a unit of its own, by which its room is found.
 func TestGuardFigures(t *testing.T) {
-	units := map[string]bool{ownUnit: true, filesUnit: true}
+	units := map[string]bool{ownUnit: true, filesUnit: true, waitingUnit: true, busyUnit: true}
 	for _, f := range guardFigures() {
 		if units[f.unit] || f.atMost != 0 && f.atMost <= 1 {
 			t.Errorf("%s: unit %q, at most %g", f.name, f.unit, f.atMost)

@@ -53,8 +53,8 @@ func main() {
 	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: only bodies of this size in bytes; nothing is stored")
 	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: only workloads with this number of queues; nothing is stored")
 	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: only workloads with this window; nothing is stored")
-	flag.BoolVar(&o.guard, "guard", false, "compare what a message costs with the committed table, and fail where it is clearly more")
-	flag.BoolVar(&o.write, "write", false, "with -guard: write the table anew")
+	flag.BoolVar(&o.guard, "guard", false, "compare what a message costs, and what nodes have in memory, with the committed table, and fail where it is clearly more; -only names its parts: "+names(guardParts(), part.named))
+	flag.BoolVar(&o.write, "write", false, "with -guard: write the table anew, or its rows that -only measures")
 	flag.StringVar(&o.faults, "faults", "", "with -engine: faults of a leader's node, separated by commas; empty: "+names(faults(), fault.named))
 	flag.StringVar(&o.world, "failover-world", "", "internal: -engine starts this in namespaces of its own; where the times go")
 	version := flag.Bool("version", false, "print version, commit and Go version")
@@ -89,7 +89,7 @@ func start(ctx context.Context, o options, only string) error {
 	case o.engine:
 		return runEngine(ctx, o, only)
 	case o.guard:
-		return runGuard(ctx, o)
+		return runGuard(ctx, o, only)
 	case o.peers:
 		return runPeers(ctx, o, only)
 	}

@@ -30,8 +30,8 @@ const (
 	ownAtMost, filesAtMost = 1.25, 1.1
 )
 
-// resident is the greatest that a node has in physical memory, in megabytes: in all, of its own, and of files, most of
-// which is its program.
+// resident is what a node has in physical memory, or several have, in megabytes: in all, of its own, and of files, most
+// of which is its program.
 type resident struct{ all, own, files float64 }
 
 // startAtRest starts three nodes as in production, which log little.
@@ -63,7 +63,7 @@ func memoryRows(ctx context.Context, cluster *chaos.Cluster, rest time.Duration)
 		if err := errors.Join(at.before(), wait.For(ctx, rest)); err != nil {
 			return rows, err
 		}
-		r, err := greatestOf(cluster)
+		r, _, err := memoryOfAll(cluster)
 		if err != nil {
 			return rows, err
 		}
@@ -73,7 +73,7 @@ func memoryRows(ctx context.Context, cluster *chaos.Cluster, rest time.Duration)
 	return rows, nil
 }
 
-// restRows are the memory of nodes at rest, for the guard.
+// restRows are the memory of nodes at rest, without messages and with many that wait, for the guard.
 func restRows(ctx context.Context, o options) (rows []Row, err error) {
 	dir, err := os.MkdirTemp("", "quorate-bench-")
 	if err != nil {
@@ -88,29 +88,37 @@ func restRows(ctx context.Context, o options) (rows []Row, err error) {
 	if err := wait.For(ctx, guardRest); err != nil {
 		return nil, err
 	}
-	r, err := greatestOf(cluster)
-	return []Row{
+	r, _, err := memoryOfAll(cluster)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := waitingRows(ctx, cluster)
+	return append([]Row{
 		{Name: "a node at rest, memory of its own", Value: r.own, Unit: ownUnit},
 		{Name: "a node at rest, files in memory", Value: r.files, Unit: filesUnit},
-	}, err
+	}, waiting...), err
 }
 
-// greatestOf reads the memory of all nodes.
-func greatestOf(cluster *chaos.Cluster) (greatest resident, err error) {
+// memoryOfAll reads the memory of all nodes: the greatest that one has, and the sum.
+func memoryOfAll(cluster *chaos.Cluster) (greatest, sum resident, err error) {
 	for _, n := range cluster.Nodes {
 		status, err := statusOf(n)
 		if err != nil {
-			return greatest, err
+			return greatest, sum, err
 		}
-		for name, to := range map[string]*float64{"VmRSS": &greatest.all, "RssAnon": &greatest.own, "RssFile": &greatest.files} {
-			mb, err := megabytesIn(status, name)
+		for _, part := range []struct {
+			name          string
+			greatest, sum *float64
+		}{{"VmRSS", &greatest.all, &sum.all}, {"RssAnon", &greatest.own, &sum.own}, {"RssFile", &greatest.files, &sum.files}} {
+			mb, err := megabytesIn(status, part.name)
 			if err != nil {
-				return greatest, err
+				return greatest, sum, err
 			}
-			*to = max(*to, mb)
+			*part.greatest = max(*part.greatest, mb)
+			*part.sum += mb
 		}
 	}
-	return greatest, nil
+	return greatest, sum, nil
 }
 
 // statusOf reads the status of a node's process.
