@@ -8,6 +8,9 @@ const chunkEntries = 32
 // loc is where a record is. A size of 0 is nowhere.
 type loc struct{ seg, off, size uint32 }
 
+// end is where the record ends.
+func (at loc) end() uint32 { return at.off + at.size }
+
 // chunk has the places of chunkEntries neighbouring entries, so that an index of many takes little memory.
 type chunk struct {
 	base uint64 // a multiple of chunkEntries

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/hashicorp/raft"
@@ -98,6 +99,91 @@ func (g *GroupLog) read(index uint64, at loc, out *raft.Log) error {
 	}
 	r.entry(out)
 	return nil
+}
+
+// Bounds of Ahead: of what it reads at once, of the other records between two entries that it reads along, in bytes, and
+// of the indexes that it looks at.
+const (
+	readAheadBytes   = 64 << 10
+	readAheadGap     = 1 << 10
+	readAheadIndexes = 1 << 10
+)
+
+// placed is an entry and its place.
+type placed struct {
+	index uint64
+	at    loc
+}
+
+// Ahead reads entries after one, up to last, with a single read: those that lie behind each other in a file, close
+// together. It is for readers in the order of the log, for whom Entry needs a read each. Entries that are in memory end
+// it, and damaged ones, which Entry reports. The caller must not ask for entries that are not committed.
+func (g *GroupLog) Ahead(after, last uint64) []raft.Log {
+	l := g.l
+	l.mu.Lock()
+	places := g.together(after+1, last)
+	if g.usable() != nil || len(places) == 0 {
+		l.mu.Unlock()
+		return nil
+	}
+	s := l.bySeq[places[0].at.seg]
+	s.refs++
+	file, salt := s.file, s.salt
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.release(s)
+	}()
+	begin, end := places[0].at.off, places[len(places)-1].at.end()
+	buf := make([]byte, end-begin)
+	if _, err := file.ReadAt(buf, int64(begin)); err != nil {
+		return nil
+	}
+	entries := make([]raft.Log, 0, len(places))
+	for _, p := range places {
+		r, ok := parseRecord(buf[p.at.off-begin:p.at.end()-begin], salt)
+		if !ok || r.group != g.id || r.index != p.index {
+			break
+		}
+		var e raft.Log
+		r.entry(&e)
+		e.Data = bytes.Clone(e.Data) // who keeps one does not keep what was read along
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// together returns the places of the entries that Ahead reads. The caller holds mu.
+func (g *GroupLog) together(from, last uint64) (places []placed) {
+	window := span{from, min(last+1, from+readAheadIndexes)}
+	if len(g.tail.logs) > 0 {
+		window.hi = min(window.hi, g.tail.logs[0].Index)
+	}
+	g.ix.all(window, func(i uint64, at loc) bool {
+		if g.rt.get(i).size != 0 || !g.l.onDisk(at) { // see Entry about the first
+			return false
+		}
+		begin := at.off
+		if n := len(places); n > 0 {
+			before := places[n-1].at
+			if at.seg != before.seg || at.off < before.end() || at.off-before.end() > readAheadGap {
+				return false
+			}
+			begin = places[0].at.off
+		}
+		if at.end()-begin > readAheadBytes {
+			return false
+		}
+		places = append(places, placed{i, at})
+		return true
+	})
+	return places
+}
+
+// onDisk reports whether a record is known to be durable. The caller holds mu.
+func (l *Log) onDisk(at loc) bool {
+	return at.seg < l.synced.seg || at.seg == l.synced.seg && at.end() <= l.synced.off
 }
 
 // release ends a reader's use of a segment.

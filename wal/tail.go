@@ -59,6 +59,7 @@ type tailBudget struct {
 	queue []tailEntry // a ring
 	head  int
 	n     int
+	old   int // of these, the first, which were there at the last call of age
 	bytes int64
 	limit int64
 }
@@ -94,13 +95,61 @@ func (b *tailBudget) add(g *GroupLog, e *raft.Log) {
 // shrink forgets the oldest entries until what is left is within the limit.
 func (b *tailBudget) shrink() {
 	for b.n > 0 && b.bytes > b.limit {
-		old := &b.queue[b.head]
-		old.group.tail.upTo(old.index)
-		b.bytes -= old.bytes
-		*old = tailEntry{}
-		b.head = (b.head + 1) % len(b.queue)
-		b.n--
+		b.drop()
 	}
+}
+
+// drop forgets the oldest entry.
+func (b *tailBudget) drop() {
+	oldest := &b.queue[b.head]
+	oldest.group.tail.upTo(oldest.index)
+	b.bytes -= oldest.bytes
+	*oldest = tailEntry{}
+	b.head = (b.head + 1) % len(b.queue)
+	b.n--
+	b.old = max(0, b.old-1)
+}
+
+// age forgets at most so many of the entries that were there when it last returned true. It returns true when none of
+// them is left.
+func (b *tailBudget) age(most int) (done bool) {
+	for ; b.old > 0; most-- {
+		if most == 0 {
+			return false
+		}
+		b.drop()
+	}
+	if b.old = b.n; b.n == 0 {
+		b.queue, b.head = nil, 0
+	}
+	return true
+}
+
+// ageAtOnce is how many entries AgeTail forgets while appends wait.
+const ageAtOnce = 1024
+
+// AgeTail forgets the recent entries that were in memory at the call before already: raft has sent and applied them
+// long ago, or reads them from the disk. An entry so stays for one to two intervals of calls. If none is left, buffers
+// that wait for reuse are freed too.
+func (l *Log) AgeTail() {
+	for !l.ageTail() {
+	}
+}
+
+// ageTail is a step of AgeTail; it returns true for the last one.
+func (l *Log) ageTail() (done bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.tail.age(ageAtOnce) {
+		return false
+	}
+	if l.tail.n == 0 {
+		l.buffers = nil
+		if len(l.cur.chunks) == 0 {
+			l.cur.data = nil
+		}
+	}
+	return true
 }
 
 // LimitTail sets a new limit for the recent entries in memory, like Config.TailBytes. It frees
