@@ -71,6 +71,8 @@ func (m *memory) DropRetained(above uint64) error {
 	return nil
 }
 
+func (m *memory) Ahead(uint64, uint64) []raft.Log { return nil }
+
 func (m *memory) Newest(uint64, int64) (entries uint64, bytes int64) { return 0, 0 }
 func (m *memory) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 	m.mu.Lock()
@@ -282,7 +284,8 @@ func BenchmarkBody(b *testing.B) {
 			if err := s.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: data}}); err != nil {
 				b.Fatal(err)
 			}
-			g := &Group[uint64, struct{}]{c: Config[uint64, struct{}]{Group: testGroup, Storage: s, BodyCache: NewBodyCache(cacheBytes)}}
+			g := &Group[uint64, struct{}]{c: Config[uint64, struct{}]{Group: testGroup, Storage: s}}
+			g.bodies.cache = NewBodyCache(cacheBytes)
 			b.ReportAllocs()
 			i := uint32(0)
 			for b.Loop() {

@@ -15,6 +15,7 @@ type BodyCache struct {
 	bytes    int64
 	entries  map[cacheKey]*list.Element // of *cached
 	recent   *list.List                 // most recently used first
+	round    uint64                     // between two calls of Age
 	hits     uint64
 	misses   uint64
 }
@@ -29,6 +30,7 @@ type cacheKey struct {
 type cached struct {
 	key    cacheKey
 	bodies *bodySet
+	round  uint64 // in which it was used last
 }
 
 // BodyCacheStats are a cache's statistics.
@@ -59,9 +61,15 @@ func (c *BodyCache) get(k cacheKey) *bodySet {
 		return nil
 	}
 	c.hits++
+	return c.use(e).bodies
+}
+
+// use notes that an entry is used; c.mu is held.
+func (c *BodyCache) use(e *list.Element) *cached {
 	c.recent.MoveToFront(e)
-	hit, _ := e.Value.(*cached)
-	return hit.bodies
+	used, _ := e.Value.(*cached)
+	used.round = c.round
+	return used
 }
 
 // add puts an entry's bodies in front and drops what exceeds the budget. An entry above
@@ -74,10 +82,10 @@ func (c *BodyCache) add(k cacheKey, s *bodySet) {
 		return
 	}
 	if e, ok := c.entries[k]; ok {
-		c.recent.MoveToFront(e)
+		c.use(e)
 		return
 	}
-	c.entries[k] = c.recent.PushFront(&cached{key: k, bodies: s})
+	c.entries[k] = c.recent.PushFront(&cached{key: k, bodies: s, round: c.round})
 	c.bytes += size
 	c.shrink()
 }
@@ -88,6 +96,44 @@ func (c *BodyCache) Limit(maxBytes int64) {
 	defer c.mu.Unlock()
 	c.maxBytes = maxBytes
 	c.shrink()
+}
+
+// ageAtOnce is how many entries Age drops while others wait.
+const ageAtOnce = 1024
+
+// Age drops what has not been used since the call before: bodies that consumers have taken, and those that wait, which
+// the system's cache of files has as well. What is used no more so stays for one to two intervals of calls.
+func (c *BodyCache) Age() {
+	for !c.age(ageAtOnce) {
+	}
+}
+
+// age drops at most so many entries. Once none is left of those that were not used in this round, it begins the next
+// round and returns true.
+func (c *BodyCache) age(most int) (done bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; c.unused(); most-- {
+		if most == 0 {
+			return false
+		}
+		c.drop(c.recent.Back())
+	}
+	c.round++
+	if len(c.entries) == 0 {
+		c.entries = make(map[cacheKey]*list.Element) // a map keeps the memory of all that it once had
+	}
+	return true
+}
+
+// unused reports whether there is an entry that was not used in this round; c.mu is held.
+func (c *BodyCache) unused() bool {
+	e := c.recent.Back()
+	if e == nil {
+		return false
+	}
+	last, _ := e.Value.(*cached)
+	return last.round < c.round
 }
 
 // shrink drops what was not used for longest until the limit is kept; c.mu is held.

@@ -40,3 +40,46 @@ func TestBodyCacheLimit(t *testing.T) {
 	c.add(key(6), set())
 	has(6)
 }
+
+// What is not used between two calls of Age goes with the second, be it found, added again or new before.
+func TestBodyCacheAge(t *testing.T) {
+	const many = 2*ageAtOnce + 1
+	set := &bodySet{data: make([]byte, 10)}
+	c := NewBodyCache(1 << 30)
+	key := func(i uint64) cacheKey { return cacheKey{id.GroupID(1), i} }
+	kept := func(want ...uint64) {
+		t.Helper()
+		if s := c.Stats(); s.Entries != int64(len(want)) || s.Bytes != int64(len(want))*set.memoryBytes() {
+			t.Errorf("%+v, want entries %d", s, want)
+		}
+		for _, i := range want {
+			if _, ok := c.entries[key(i)]; !ok {
+				t.Errorf("entry %d is missing", i)
+			}
+		}
+	}
+	for i := range uint64(many) {
+		c.add(key(i), set)
+	}
+	c.Age()
+	if s := c.Stats(); s.Entries != many {
+		t.Errorf("%d of %d entries are left after one call", s.Entries, many)
+	}
+	c.get(key(3))
+	c.add(key(5), set)
+	c.add(key(many), set)
+	c.Age()
+	kept(3, 5, many)
+	c.get(key(5))
+	c.Age()
+	kept(5)
+	full := c.entries
+	c.Age()
+	kept()
+	if full[key(1)] = nil; len(c.entries) != 0 {
+		t.Error("the map of all entries is kept")
+	}
+	c.add(key(1), set)
+	c.Age()
+	kept(1)
+}

@@ -20,6 +20,9 @@ func (s *bolt) StoreRetained(entries []*raft.Log) error {
 	return nil
 }
 
+// Ahead implements Storage: nobody reads bodies.
+func (s *bolt) Ahead(uint64, uint64) []raft.Log { return nil }
+
 // DropRetained implements Storage: StoreRetained has stored nothing.
 func (s *bolt) DropRetained(uint64) error { return nil }
 

@@ -41,6 +41,7 @@ type logMachine struct {
 	panics  string        // header at which Apply panics
 	foreign string        // header that it cannot read
 	gate    chan struct{} // if set, states wait here until it is closed before they are written
+	held    uint64        // HeldBytes
 }
 
 type reply struct {
@@ -81,7 +82,7 @@ func (m *logMachine) Lead(node id.NodeID, term uint64) []byte {
 	return fmt.Appendf(nil, "lead %s %d", node, term)
 }
 
-func (m *logMachine) HeldBytes() uint64 { return 0 }
+func (m *logMachine) HeldBytes() uint64 { return m.held }
 
 func (m *logMachine) Freeze() Frozen {
 	return frozenLog{first: m.first, records: slices.Clone(m.records), gate: m.gate}

@@ -42,10 +42,10 @@ func (g *Group[R, E]) Export(ctx context.Context, index uint64) (*Export, error)
 		return nil, g.stopped()
 	}
 	g.snaps.hold() // before the state is taken: nothing that it refers to may go
-	cache := NewBodyCache(exportCacheBytes)
+	r := &bodyReader{cache: NewBodyCache(exportCacheBytes)}
 	x := &Export{
 		Index: g.applied.Load(), release: g.snaps.release,
-		body: func(ref BodyRef) ([]byte, error) { return g.bodyOf(ref, cache) },
+		body: func(ref BodyRef) ([]byte, error) { return g.bodyOf(ref, r) },
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -68,8 +68,8 @@ func (g *Group[R, E]) applyEntry(l *raft.Log) {
 	g.entries.Add(1)
 	g.compact.count(len(l.Data))
 	// A follower has nobody to deliver to: its bodies would only push out others.
-	if e.bodies > 0 && g.leading.term.Load() == l.Term {
-		g.c.BodyCache.add(cacheKey{g.c.Group, l.Index}, e.bodySet())
+	if e.bodies > 0 && g.leading.term.Load() == l.Term && g.held() <= soonBytes {
+		g.bodies.cache.add(cacheKey{g.c.Group, l.Index}, e.bodySet())
 	}
 	if e.lead && f == nil {
 		g.cease(0) // another member leads

@@ -40,6 +40,7 @@ type Group[R, E any] struct {
 	unacted bool
 	readers []func()
 
+	bodies   bodyReader
 	proposer proposer[R]
 	leading  leading
 	stamps   stamps
@@ -88,6 +89,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		log:  c.Logger.With("group", c.Group.String()),
 		stop: make(chan struct{}),
 	}
+	g.bodies.cache = c.BodyCache
 	g.proposer.limits = limits{c.MaxInFlight, c.MaxBatchCommands, int64(c.MaxBatchBytes)}
 	g.proposer.begin = func() { g.spawn(g.steps) }
 	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange
@@ -237,34 +239,6 @@ func (g *Group[R, E]) ReadAt(f func()) (index uint64, ok bool) {
 	return index, before%2 == 0 && g.applies.Load() == before
 }
 
-// Body returns a body as it was proposed. The caller must not change the bytes. It returns
-// raft.ErrLogNotFound if the body is no longer retained. A body that does not match its checksum
-// stops the group on this member; another member has an intact copy.
-func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) { return g.bodyOf(ref, g.c.BodyCache) }
-
-// bodyOf is Body with the cache that is asked first.
-func (g *Group[R, E]) bodyOf(ref BodyRef, cache *BodyCache) ([]byte, error) {
-	key := cacheKey{g.c.Group, ref.Index}
-	set := cache.get(key)
-	if set == nil {
-		var err error
-		set, _, err = loadBodies(g.c.Storage, g.c.Group, ref.Index)
-		if errors.Is(err, errCorrupt) {
-			g.fail(fmt.Errorf("body %d of %w", ref.Slot, err))
-			return nil, g.stopped()
-		}
-		if err != nil {
-			return nil, err
-		}
-		cache.add(key, set)
-	}
-	body, ok := set.body(ref.Slot)
-	if !ok {
-		return nil, fmt.Errorf("raftfsm: group %s: entry %d has no body %d: %w", g.c.Group, ref.Index, ref.Slot, raft.ErrLogNotFound)
-	}
-	return body, nil
-}
-
 // Members returns the voters of the newest configuration.
 func (g *Group[R, E]) Members() ([]id.NodeID, error) {
 	c, err := g.Configuration()
@@ -395,6 +369,6 @@ func (g *Group[R, E]) shutdown() error {
 	g.spawning.Lock()   // who has it sees that the group is stopping from here on
 	g.spawning.Unlock() //nolint:staticcheck // nothing to do in between
 	g.work.Wait()
-	g.c.BodyCache.forget(g.c.Group)
+	g.bodies.cache.forget(g.c.Group)
 	return errors.Join(err, g.c.Storage.Close())
 }

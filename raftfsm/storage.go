@@ -28,6 +28,9 @@ type Storage interface {
 	// the log has dropped but whose bodies are still retained. It returns raft.ErrLogNotFound if
 	// the entry is gone.
 	Entry(index uint64, out *raft.Log) error
+	// Ahead reads entries after one, up to last, as far as one read brings them together. They are
+	// committed. It may return none: Entry reads them all.
+	Ahead(after, last uint64) []raft.Log
 	// StoreRetained stores entries of a snapshot from the leader, whatever the log has at their
 	// indexes.
 	StoreRetained(entries []*raft.Log) error

@@ -75,6 +75,7 @@ type volatile struct {
 func (v volatile) Entry(i uint64, l *raft.Log) error                  { return v.GetLog(i, l) }
 func (v volatile) StoreRetained(entries []*raft.Log) error            { return v.StoreLogs(entries) }
 func (v volatile) DropRetained(uint64) error                          { return nil }
+func (v volatile) Ahead(uint64, uint64) []raft.Log                    { return nil }
 func (v volatile) Newest(uint64, int64) (entries uint64, bytes int64) { return 0, 0 }
 func (v volatile) Retain(uint64, iter.Seq2[uint64, uint64]) error     { return nil }
 func (v volatile) Close() error                                       { return nil }

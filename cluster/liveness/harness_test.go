@@ -95,6 +95,7 @@ func (m memory) SetUint64(k []byte, v uint64) error {
 func (m memory) Entry(i uint64, l *raft.Log) error                  { return m.GetLog(i, l) }
 func (m memory) StoreRetained(entries []*raft.Log) error            { return m.InmemStore.StoreLogs(entries) }
 func (m memory) DropRetained(uint64) error                          { return nil }
+func (m memory) Ahead(uint64, uint64) []raft.Log                    { return nil }
 func (m memory) Newest(uint64, int64) (entries uint64, bytes int64) { return 0, 0 }
 func (m memory) Retain(uint64, iter.Seq2[uint64, uint64]) error     { return nil }
 func (m memory) Close() error                                       { return nil }
