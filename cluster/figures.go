@@ -69,6 +69,12 @@ func (c *Cluster) LimitCaches(to Caches) {
 	c.storage.LimitTail(to.Tail)
 }
 
+// AgeCaches gives up what has not been used since the call before.
+func (c *Cluster) AgeCaches() {
+	c.host.Bodies().Age()
+	c.storage.AgeTail()
+}
+
 // DeadLetterFigures returns the figures of the dead letters of all queues that this node leads, with
 // those of terms that are over.
 func (c *Cluster) DeadLetterFigures() forwarding.Sums { return c.forwarders.Totals() }

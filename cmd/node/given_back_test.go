@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +59,115 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		if wait.For(ctx, 200*time.Millisecond) != nil {
 			t.Fatalf("the node still has %d MiB of %d", own, most)
 		}
+	}
+}
+
+const (
+	waitingMessages = 60_000
+	waitingBytes    = 1 << 10 // of each body: 60 MB in all
+	publishedMiB    = 30      // a node has had more than this of its own at some time before they waited
+)
+
+// Messages that wait need next to no memory once nobody publishes or consumes any more, and nor do messages that have
+// been consumed.
+func TestWaitingMessagesLeaveMemory(t *testing.T) {
+	t.Parallel()
+	binary := build(t)
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir(), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Kill)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n := c.Nodes[0]
+	cl, err := client.Dial(ctx, client.Config{Addresses: []string{n.Client}, FixedAddresses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "waiting"}); err != nil {
+		t.Fatal(err)
+	}
+	rests := func(when string) {
+		t.Helper()
+		for own := ownMiB(t, n); own >= restsMiB; own = ownMiB(t, n) {
+			if wait.For(ctx, 200*time.Millisecond) != nil {
+				t.Fatalf("the node still has %d MiB when messages %s", own, when)
+			}
+		}
+	}
+	if most := publishWaiting(ctx, t, cl, n); most < publishedMiB {
+		t.Fatalf("the node had at most %d MiB: the test shows nothing", most)
+	}
+	rests("wait")
+	consumeWaiting(ctx, t, cl)
+	rests("are consumed")
+}
+
+// waitingBody is the body of a message, which names it.
+func waitingBody(i int) []byte {
+	return append(fmt.Appendf(nil, "message %d ", i), make([]byte, waitingBytes)...)
+}
+
+// publishWaiting publishes the messages, and waits for their confirms. It returns the most that a node had meanwhile.
+func publishWaiting(ctx context.Context, t *testing.T, c *client.Client, n *chaos.Node) (mostMiB int) {
+	t.Helper()
+	p, err := c.Publisher(client.PublisherConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed atomic.Pointer[error]
+	for i := range waitingMessages {
+		err := p.PublishAsync(ctx, client.Message{RoutingKey: "waiting", Body: waitingBody(i)}, func(_ client.Result, err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%1000 == 0 {
+			mostMiB = max(mostMiB, ownMiB(t, n))
+		}
+	}
+	if err := p.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := failed.Load(); err != nil {
+		t.Fatal(*err)
+	}
+	return max(mostMiB, ownMiB(t, n))
+}
+
+// consumeWaiting consumes the messages, in their order.
+func consumeWaiting(ctx context.Context, t *testing.T, c *client.Client) {
+	t.Helper()
+	s, err := c.Consume(ctx, client.ConsumeConfig{Queue: "waiting", Prefetch: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range waitingMessages {
+		d, err := s.Receive(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(d.Body, waitingBody(i)) {
+			t.Fatalf("message %d is %.20q", i, d.Body)
+		}
+		if err := d.Ack(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 

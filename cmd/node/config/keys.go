@@ -102,7 +102,7 @@ func Keys() []Key {
 		{"log.level", "info", "debug, info, warn or error"},
 		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text; json has durations as numbers of seconds, under keys that end in `_seconds`"},
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
-		{"limits.body_cache_bytes", 0, "recent message bodies kept in memory, fewer while memory is short; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
+		{"limits.body_cache_bytes", 0, "recent message bodies kept in memory, for 5 to 10 s after they were used, fewer while memory is short; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"limits.export_floor_bytes", export.DefaultFloor, "bytes per second that backups may read from this node in any case; above that it reads for them only as fast as clients do not feel it"},
 		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},

@@ -22,9 +22,16 @@ const (
 	settling = 4
 	// hashesOver is the number of checks without a hash after which what hashes needed is collected.
 	hashesOver = 10
-	// collectUpTo is the size of a heap, in bytes, up to which the node itself starts collections. More
+	// ageEvery is the number of checks between two in which caches give up what was not used since the one
+	// before. Before a node is at rest there are two, after which caches have nothing left.
+	ageEvery = restAfter / 2
+	// collectUpTo is the size of a heap, in bytes, up to which the node that works starts collections. More
 	// is left to the runtime: the larger a heap, the longer a collection takes, and the less it matters.
 	collectUpTo = 256 << 20
+	// returnUpTo is how much memory a node at rest returns to the operating system at once, in bytes: a process with one
+	// processor does nothing else meanwhile, for 0.3 ms per MiB and more. The runtime returns more than that bit by bit,
+	// a GiB within half a minute.
+	returnUpTo = 128 << 20
 )
 
 // heapStep is what the node does with its heap after a check.
@@ -95,7 +102,14 @@ func (s heapStep) take() {
 		}
 	case heapRests:
 		setHeap(restingPercent)
-		if vitals.Kept() <= collectUpTo {
+		// The first collection runs beside other work, as the runtime's own every two minutes. It shows what is in use, and
+		// only the second one empties pools.
+		runtime.GC()
+		switch used := vitals.MemoryInUse(); {
+		case used > collectUpTo:
+		case int64(vitals.Kept())-used > returnUpTo:
+			runtime.GC()
+		default:
 			debug.FreeOSMemory()
 		}
 	}

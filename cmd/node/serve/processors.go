@@ -103,8 +103,8 @@ func (n *node) hashing(hashes int) {
 }
 
 // watchUse follows how much processor time the node uses. It sets GOMAXPROCS to what the node's work needs, up to Go's own
-// default, plus the processors for password hashes, unless the environment sets GOMAXPROCS; and it collects garbage when
-// the heap asks for it.
+// default, plus the processors for password hashes, unless the environment sets GOMAXPROCS; it lets caches age; and it
+// collects garbage when the heap asks for it.
 func (n *node) watchUse() {
 	follow := os.Getenv("GOMAXPROCS") == ""
 	last, spent := time.Now(), vitals.ProcessorTime()
@@ -114,7 +114,7 @@ func (n *node) watchUse() {
 	h := heapWatch{hashed: true} // the start may have hashed the default user's password, and leaves garbage in any case
 	next := time.NewTimer(phase.Wait(last, processorsEvery))
 	defer next.Stop()
-	for {
+	for checks := 1; ; checks++ {
 		select {
 		case <-next.C:
 		case <-n.unwatch:
@@ -124,6 +124,9 @@ func (n *node) watchUse() {
 		used := (sum - spent).Seconds() / at.Sub(last).Seconds()
 		if follow {
 			n.processors.check(used, n.broker.Logins.Hashing())
+		}
+		if checks%ageEvery == 0 {
+			n.part.AgeCaches() // before the heap is collected
 		}
 		h.check(used, n.hashed.Swap(false)).take()
 		last, spent = at, sum
