@@ -164,6 +164,7 @@ func (s *Starting) try(ctx context.Context) (stage, error) {
 	switch {
 	case claim == mine:
 	case claimLives(claim, s.hash, &status):
+		s.waiting.Store(0) // that node counts them now
 		if parameter(v, triedName) == claim {
 			return stageTried, nil
 		}
