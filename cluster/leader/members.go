@@ -58,7 +58,8 @@ func (l *Leaders) askAwake(ctx context.Context, n id.NodeID, request *nodev1.Que
 		if status.Code(err) != codes.NotFound {
 			return s, err
 		}
-		if k, _ := l.askStatus(ctx, n, kept); !k.GetHibernated() || wait.For(ctx, wakeTick) != nil {
+		// The member that hibernates answers this, and so does one that has opened meanwhile.
+		if _, none := l.askStatus(ctx, n, kept); none != nil || wait.For(ctx, wakeTick) != nil {
 			return s, err
 		}
 	}
