@@ -214,9 +214,9 @@ func TestRestart(t *testing.T) {
 			// It is a member for good, not only by its claim.
 			until(t, "gossip agrees on the address", func() bool {
 				for _, m := range ms[:2] {
-					m.Members.mu.Lock()
+					m.mu.Lock()
 					k := *m.nodes["n3"]
-					m.Members.mu.Unlock()
+					m.mu.Unlock()
 					if !k.claimed.IsZero() || k.GossipAddr != again.GossipAddr() || !k.Alive {
 						return false
 					}

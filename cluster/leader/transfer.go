@@ -32,8 +32,9 @@ func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) err
 		case codes.NotFound: // it may hibernate, and the question wakes it
 			_, err = l.StatusAt(ctx, at, q)
 			return "", errors.Join(err, fmt.Errorf("node %q does not lead it yet", at))
+		default:
+			return "", err
 		}
-		return "", err
 	})
 }
 

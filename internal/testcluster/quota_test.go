@@ -75,18 +75,22 @@ func (p *publisher) end() int64 {
 	return p.confirmed.Load()
 }
 
-// rateWindow is over what time rates are measured.
-const rateWindow = 3 * time.Second
+const (
+	// rate is the limit of these tests in messages a second, which every machine can do, and much more.
+	rate = 100
+	// rateWindow is over what time rates are measured.
+	rateWindow = 3 * time.Second
+)
 
-// keepsRate waits until the messages confirmed over a while are at least and at most such parts of what a rate lets
+// keepsRate waits until the messages confirmed over a while are at least and at most such parts of what the rate lets
 // through. The nodes learn from each other what they want, and what a busy machine holds up comes at once later: not
 // each while is like the others.
-func keepsRate(t *testing.T, what string, rate int64, least, most float64, confirmed func() int64) {
+func keepsRate(t *testing.T, what string, least, most float64, confirmed func() int64) {
 	t.Helper()
 	testcluster.Poll(t, what+": the rate is kept", func() error {
 		before, began := confirmed(), time.Now()
 		<-time.After(rateWindow)
-		n, at := float64(confirmed()-before), float64(rate)*time.Since(began).Seconds()
+		n, at := float64(confirmed()-before), rate*time.Since(began).Seconds()
 		t.Logf("%s: %.0f confirmed, at the rate %.0f", what, n, at)
 		if n < least*at || n > most*at {
 			return fmt.Errorf("%.0f were confirmed while the rate lets %.0f through", n, at)
@@ -184,7 +188,6 @@ func TestQuotaOfRate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const rate = 100 // which every machine can do, and much more
 	limit := int64(rate)
 	if err := cl.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: "noisy", Limits: client.UserLimits{MaxMessageRate: &limit}}); err != nil {
 		t.Fatal(err)
@@ -210,8 +213,8 @@ func TestQuotaOfRate(t *testing.T) {
 				}
 				return n
 			}
-			keepsRate(t, x.how, rate, 0.6, 1.1, confirmed)
-			keepsRate(t, "the neighbour", rate, 2, math.Inf(1), other.confirmed.Load)
+			keepsRate(t, x.how, 0.6, 1.1, confirmed)
+			keepsRate(t, "the neighbour", 2, math.Inf(1), other.confirmed.Load)
 			sum, took := confirmed(), time.Since(began).Seconds()
 			for _, p := range append(noisy, other) {
 				p.end()
@@ -232,7 +235,7 @@ func TestQuotaOfRate(t *testing.T) {
 		c.AwaitReady(2)
 		began := time.Now()
 		p := overGRPC(t, c.Addrs()[2], "noisy", "noise")
-		keepsRate(t, "after a restart", rate, 0.1, 1.1, p.confirmed.Load)
+		keepsRate(t, "after a restart", 0.1, 1.1, p.confirmed.Load)
 		n, took := p.end(), time.Since(began).Seconds()
 		if float64(n) > rate*1.1*took+rate {
 			t.Errorf("%d confirmed in %.2f s", n, took)
