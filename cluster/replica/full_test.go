@@ -69,6 +69,16 @@ func TestMovedOffFullDisk(t *testing.T) {
 	h.led(stays)
 }
 
+// hides makes a member unreachable, as one that begins to hibernate, on a disk that is full or not.
+func (h *testHost) hides(uid id.QueueUID, full bool) *Member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	q := h.queues[uid]
+	delete(h.queues, uid)
+	h.asleep[uid], h.full = &asleep{}, full
+	return q
+}
+
 // A member that was to hibernate, and does not, stays closed if all others were closed meanwhile: nothing may write when the
 // disk is full.
 func TestAwakeAfterOthersClosed(t *testing.T) {
@@ -76,11 +86,7 @@ func TestAwakeAfterOthersClosed(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		h := newTestHost(t, nil)
 		uid := h.declare("q")
-		q := h.Member(uid)
-		h.mu.Lock()
-		delete(h.queues, uid)
-		h.asleep[uid], h.full = &asleep{}, full
-		h.mu.Unlock()
+		q := h.hides(uid, full)
 		h.stayAwake(q)
 		if open := h.Member(uid) == q; open == full || (q.Life().Err() == nil) == full || h.sleeper(uid) != nil {
 			t.Errorf("full %v: open %v, %v", full, open, q.Life().Err())
@@ -93,12 +99,7 @@ func TestDueWhileDiskIsFull(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)
 	uid := h.declare("q")
-	q := h.Member(uid)
-	h.mu.Lock()
-	delete(h.queues, uid)
-	h.asleep[uid], h.full = &asleep{}, true
-	h.mu.Unlock()
-	h.closeHidden(q)
+	h.closeHidden(h.hides(uid, true))
 	h.expire(uid, 0)
 	h.mu.Lock()
 	h.full = false

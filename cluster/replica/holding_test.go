@@ -307,12 +307,7 @@ func TestSleeperThatJoins(t *testing.T) {
 	h.register("b", "c")
 	uid := h.shared("b", "c")
 	h.joins(uid)
-	q := h.Member(uid)
-	h.mu.Lock()
-	delete(h.queues, uid)
-	h.asleep[uid] = &asleep{}
-	h.mu.Unlock()
-	h.closeHidden(q)
+	h.closeHidden(h.hides(uid, false))
 	r, _ := h.views.View().QueueByUID(uid)
 	if d := h.due(r, true); d != dutyOpen {
 		t.Errorf("duty %d, want %d", d, dutyOpen)
