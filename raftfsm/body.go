@@ -19,8 +19,9 @@ const soonBytes = 32 << 20
 // bodyReader reads a group's bodies through a cache. It may be used concurrently.
 type bodyReader struct {
 	cache *BodyCache
-	// read is the newest entry that was last read from the storage, or ahead of that: a hint.
-	read atomic.Uint64
+	// ahead is the entry behind which entries were last read ahead, and read is the newest one that was read so, or by
+	// itself since: hints.
+	ahead, read atomic.Uint64
 }
 
 // Body returns a body as it was proposed. The caller must not change the bytes. It returns
@@ -42,11 +43,7 @@ func (g *Group[R, E]) bodyOf(ref BodyRef, r *bodyReader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.cache.add(key, set)
-		g.readAhead(ref.Index, r)
-		if g.isStopping() {
-			r.cache.forget(g.c.Group) // Close may have done so before
-		}
+		g.keep(ref.Index, set, r)
 	}
 	body, ok := set.body(ref.Slot)
 	if !ok {
@@ -55,13 +52,33 @@ func (g *Group[R, E]) bodyOf(ref BodyRef, r *bodyReader) ([]byte, error) {
 	return body, nil
 }
 
+// keep keeps an entry's bodies for who needs them next. The cache that all groups share keeps none of a group that stops:
+// another member of its name may have others.
+func (g *Group[R, E]) keep(index uint64, set *bodySet, r *bodyReader) {
+	shared := r == &g.bodies
+	if shared && g.isStopping() {
+		return
+	}
+	r.cache.add(cacheKey{g.c.Group, index}, set)
+	g.readAhead(index, r)
+	if shared && g.isStopping() {
+		r.cache.forget(g.c.Group) // Close may have done so before
+	}
+}
+
 // readAhead brings the bodies behind an entry that was read into the cache, if they are read in the order of the log: a
-// queue from which consumers take what has waited for long. Small entries need one read for many of them then.
+// queue from which consumers take what has waited for long. Small entries need one read for many of them then. What was
+// read ahead in vain, because others pushed it out of the cache, is not read ahead again.
 func (g *Group[R, E]) readAhead(index uint64, r *bodyReader) {
-	before := r.read.Swap(index)
+	before := r.read.Load()
+	if index > r.ahead.Load() && index <= before {
+		return
+	}
+	r.read.Store(index)
 	if index <= before || index-before > inOrder {
 		return
 	}
+	r.ahead.Store(index)
 	for _, l := range g.c.Storage.Ahead(index, g.applied.Load()) {
 		r.read.Store(l.Index)
 		if l.Type != raft.LogCommand {

@@ -1,6 +1,7 @@
 package raftfsm
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -83,6 +84,71 @@ func TestBodiesAreReadAhead(t *testing.T) {
 	read()
 	if single, ahead := s.reads(); single != n || ahead != 0 {
 		t.Errorf("%d reads, and %d ahead, of %d bodies against the order", single, ahead, n)
+	}
+}
+
+// What was read ahead in vain, because there was no room for it, is not read ahead again.
+func TestBodiesAreReadAheadOnce(t *testing.T) {
+	t.Parallel()
+	s := &countedReads{}
+	c := newCluster(t, 1, func(_ *member, cfg *Config[reply, string]) {
+		s.logOfOne, _ = cfg.Storage.(logOfOne)
+		cfg.Storage, cfg.BodyCache = s, NewBodyCache(1)
+	})
+	const n = 200
+	for i := range n {
+		c.propose(fmt.Sprint("message ", i), "body")
+	}
+	m := c.leader()
+	forget(s.log, m.group.bodies.cache)
+	for range 2 {
+		s.reads()
+		if got := m.readable(t); got != n {
+			t.Fatalf("%d bodies", got)
+		}
+		if single, ahead := s.reads(); single != n || ahead == 0 || ahead > 2 {
+			t.Errorf("%d reads of %d bodies, and %d ahead", single, n, ahead)
+		}
+	}
+}
+
+// A group that stops reads nothing ahead, and keeps what it reads for its export only: other groups' bodies stay.
+func TestBodiesOfAStoppedGroup(t *testing.T) {
+	t.Parallel()
+	s, cache := &countedReads{}, NewBodyCache(1<<20)
+	c := newCluster(t, 1, func(_ *member, cfg *Config[reply, string]) {
+		s.logOfOne, _ = cfg.Storage.(logOfOne)
+		cfg.Storage, cfg.BodyCache = s, cache
+	})
+	const n = 100
+	c.propose("message", slices.Repeat([]string{"body"}, n)...)
+	m := c.leader()
+	refs := m.refs()
+	x, err := m.group.Export(t.Context(), m.group.Stats().AppliedIndex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	m.group.fail(errors.New("of this test"))
+	forget(s.log, cache)
+	others := cacheKey{m.group.c.Group + 1, 1}
+	cache.add(others, &bodySet{})
+	s.reads()
+	for _, ref := range refs {
+		if _, err := m.group.Body(ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ahead := s.reads(); ahead != 0 || cache.Stats().Entries != 1 || cache.get(others) == nil {
+		t.Errorf("%d reads ahead, the cache has %+v", ahead, cache.Stats())
+	}
+	for _, ref := range refs {
+		if _, err := x.Body(ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if single, _ := s.reads(); len(refs) != n || single != 1 {
+		t.Errorf("%d reads of an entry with %d bodies", single, len(refs))
 	}
 }
 

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"container/list"
+	"maps"
 	"sync"
 
 	"github.com/quorate/quorate/id"
@@ -14,6 +15,7 @@ type BodyCache struct {
 	maxBytes int64
 	bytes    int64
 	entries  map[cacheKey]*list.Element // of *cached
+	peak     int                        // the most entries that the map has had
 	recent   *list.List                 // most recently used first
 	round    uint64                     // between two calls of Age
 	hits     uint64
@@ -86,6 +88,7 @@ func (c *BodyCache) add(k cacheKey, s *bodySet) {
 		return
 	}
 	c.entries[k] = c.recent.PushFront(&cached{key: k, bodies: s, round: c.round})
+	c.peak = max(c.peak, len(c.entries))
 	c.bytes += size
 	c.shrink()
 }
@@ -120,10 +123,17 @@ func (c *BodyCache) age(most int) (done bool) {
 		c.drop(c.recent.Back())
 	}
 	c.round++
-	if len(c.entries) == 0 {
-		c.entries = make(map[cacheKey]*list.Element) // a map keeps the memory of all that it once had
+	if c.peak > 8*len(c.entries) {
+		c.renew()
 	}
 	return true
+}
+
+// renew makes the map anew, because a map keeps the memory of all that it once had; c.mu is held.
+func (c *BodyCache) renew() {
+	entries := make(map[cacheKey]*list.Element, len(c.entries))
+	maps.Copy(entries, c.entries)
+	c.entries, c.peak = entries, len(entries)
 }
 
 // unused reports whether there is an entry that was not used in this round; c.mu is held.

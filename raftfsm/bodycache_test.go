@@ -70,6 +70,9 @@ func TestBodyCacheAge(t *testing.T) {
 	c.add(key(many), set)
 	c.Age()
 	kept(3, 5, many)
+	if c.peak != 3 {
+		t.Errorf("the map of %d entries is kept for %d", c.peak, len(c.entries))
+	}
 	c.get(key(5))
 	c.Age()
 	kept(5)

@@ -117,7 +117,7 @@ type placed struct {
 
 // Ahead reads entries after one, up to last, with a single read: those that lie behind each other in a file, close
 // together. It is for readers in the order of the log, for whom Entry needs a read each. Entries that are in memory end
-// it, and damaged ones, which Entry reports. The caller must not ask for entries that are not committed.
+// it, those that a snapshot has brought, and damaged ones, which Entry reports. The caller must not ask for entries that are not committed.
 func (g *GroupLog) Ahead(after, last uint64) []raft.Log {
 	l := g.l
 	l.mu.Lock()
@@ -137,11 +137,12 @@ func (g *GroupLog) Ahead(after, last uint64) []raft.Log {
 	}()
 	begin, end := places[0].at.off, places[len(places)-1].at.end()
 	buf := make([]byte, end-begin)
-	if _, err := file.ReadAt(buf, int64(begin)); err != nil {
-		return nil
-	}
+	n, _ := file.ReadAt(buf, int64(begin)) // an error comes behind the last byte that can be read
 	entries := make([]raft.Log, 0, len(places))
 	for _, p := range places {
+		if int(p.at.end()-begin) > n {
+			break
+		}
 		r, ok := parseRecord(buf[p.at.off-begin:p.at.end()-begin], salt)
 		if !ok || r.group != g.id || r.index != p.index {
 			break
@@ -160,8 +161,12 @@ func (g *GroupLog) together(from, last uint64) (places []placed) {
 	if len(g.tail.logs) > 0 {
 		window.hi = min(window.hi, g.tail.logs[0].Index)
 	}
+	g.rt.all(window, func(i uint64, _ loc) bool { // see Entry
+		window.hi = i
+		return false
+	})
 	g.ix.all(window, func(i uint64, at loc) bool {
-		if g.rt.get(i).size != 0 || !g.l.onDisk(at) { // see Entry about the first
+		if !g.l.onDisk(at) {
 			return false
 		}
 		begin := at.off

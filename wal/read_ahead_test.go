@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -58,6 +59,12 @@ func TestAhead(t *testing.T) {
 		if want := min(1, len(c.want)); !slices.Equal(got, c.want) || reads != want {
 			t.Errorf("%s: entries %d with %d reads, want %d", c.name, got, reads, c.want)
 		}
+	}
+	built := groupOf(t, l, 3)
+	ok(t, built.StoreRetained(entries(1, 1, 10, 100)))
+	stored(t, built, entries(11, 1, 10, 100))
+	if got, reads := aheadOf(t, d, built, 100, 5, 20); got != nil || reads != 0 {
+		t.Errorf("entries %d are read over those that a snapshot has brought", got)
 	}
 	ok(t, g.DeleteRange(1, 10))
 	ok(t, g.Retain(10, singles(slices.Values([]uint64{2, 4, 9}))))
@@ -136,6 +143,12 @@ func TestAheadOfDamage(t *testing.T) {
 	ok(t, g.GetLog(5, &e))
 	if g.GetLog(6, &e) == nil || l.LostGroup(1) == nil {
 		t.Error("the damaged entry can be read")
+	}
+	other := groupOf(t, l, 2)
+	stored(t, other, entries(1, 1, 20, 100))
+	d.FailAt(vfs.OpRead, 1, errors.New("bad sector"))
+	if got, _ := aheadOf(t, d, other, 100, 0, 20); !slices.Equal(got, upTo(1, 10)) {
+		t.Errorf("entries %d are read in front of a bad sector, want 1 to 10", got)
 	}
 	if got := g.Ahead(1, 10); got != nil {
 		t.Errorf("%d entries of a lost group are read", len(got))

@@ -1,13 +1,20 @@
 package wal
 
-import "github.com/hashicorp/raft"
+import (
+	"slices"
+
+	"github.com/hashicorp/raft"
+)
 
 // entryOverheadBytes is what an entry in memory costs besides its bytes.
 const entryOverheadBytes = 160
 
 // tail holds the newest entries of one group: raft reads every entry back when it sends
 // it to each follower and when it applies it.
-type tail struct{ logs []raft.Log } // contiguous
+type tail struct {
+	logs []raft.Log // contiguous
+	gone int        // entries that left in front of them, at least those whose memory is still there
+}
 
 // get copies the entry; its bytes are shared, and nobody changes them.
 func (t *tail) get(index uint64, out *raft.Log) bool {
@@ -40,18 +47,26 @@ func (t *tail) upTo(index uint64) {
 	for len(t.logs) > 0 && t.logs[0].Index <= index {
 		t.logs[0] = raft.Log{}
 		t.logs = t.logs[1:]
+		t.gone++
 	}
 	t.shrink()
 }
 
-// shrink gives the memory back once all entries have left.
+// goneFew is how many entries' memory a tail may keep beside that of its own, in entries and in multiples of what it has.
+const goneFew, goneTimes = 64, 2
+
+// shrink gives memory back once all entries have left, or most of them.
 func (t *tail) shrink() {
 	if len(t.logs) == 0 {
-		t.logs = nil
+		t.clear()
+		return
+	}
+	if t.gone > goneFew+goneTimes*len(t.logs) {
+		t.logs, t.gone = slices.Clone(t.logs), 0
 	}
 }
 
-func (t *tail) clear() { t.logs = nil }
+func (t *tail) clear() { t.logs, t.gone = nil, 0 }
 
 // tailBudget bounds the tails of all groups: the entry that was added first goes first. An
 // entry that its group has forgotten already counts until its turn comes.
@@ -80,16 +95,24 @@ func (b *tailBudget) add(g *GroupLog, e *raft.Log) {
 	}
 	g.tail.add(e)
 	if b.n == len(b.queue) {
-		grown := make([]tailEntry, max(64, 2*b.n))
-		for i := range b.n {
-			grown[i] = b.queue[(b.head+i)%len(b.queue)]
-		}
-		b.queue, b.head = grown, 0
+		b.resize(2 * b.n)
 	}
 	b.queue[(b.head+b.n)%len(b.queue)] = tailEntry{g, e.Index, bytes}
 	b.n++
 	b.bytes += bytes
 	b.shrink()
+}
+
+// leastQueue is the smallest ring.
+const leastQueue = 64
+
+// resize makes a ring for so many entries.
+func (b *tailBudget) resize(entries int) {
+	queue := make([]tailEntry, max(leastQueue, entries))
+	for i := range b.n {
+		queue[i] = b.queue[(b.head+i)%len(b.queue)]
+	}
+	b.queue, b.head = queue, 0
 }
 
 // shrink forgets the oldest entries until what is left is within the limit.
@@ -119,8 +142,12 @@ func (b *tailBudget) age(most int) (done bool) {
 		}
 		b.drop()
 	}
-	if b.old = b.n; b.n == 0 {
+	b.old = b.n
+	switch {
+	case b.n == 0:
 		b.queue, b.head = nil, 0
+	case 8*max(leastQueue, b.n) < len(b.queue):
+		b.resize(2 * b.n)
 	}
 	return true
 }

@@ -52,3 +52,29 @@ func TestAgeTail(t *testing.T) {
 		t.Errorf("%d reads of new entries", n)
 	}
 }
+
+// What many entries have needed is not kept for a few that come now and then.
+func TestAgeTailOfATrickle(t *testing.T) {
+	d, c := vfs.NewMem(), testConfig()
+	c.SegmentBytes, c.TailBytes = 8<<20, 8<<20
+	l := open(t, d, c)
+	g := groupOf(t, l, 1)
+	const burst = 4 * ageAtOnce
+	stored(t, g, entries(1, 1, burst, 100))
+	for i := range uint64(2) {
+		l.AgeTail()
+		stored(t, g, entries(burst+1+i, 1, 1, 100))
+	}
+	if n, most := len(l.tail.queue), 8*leastQueue; n > most {
+		t.Errorf("the queue of %d entries has room for %d, want at most %d", l.tail.n, n, most)
+	}
+	if n, most := cap(g.tail.logs), 2*goneFew; n > most {
+		t.Errorf("%d entries have room for %d, want at most %d", len(g.tail.logs), n, most)
+	}
+	for i := range uint64(2) {
+		var e raft.Log
+		if ok(t, g.GetLog(burst+1+i, &e)); string(e.Data) != content(burst+1+i, 1, 100) {
+			t.Errorf("entry %d is %q", burst+1+i, e.Data)
+		}
+	}
+}

@@ -28,7 +28,7 @@ type plan struct {
 }
 
 // FailAt lets the n-th operation of the kind from now on fail with err, and none after
-// it. A failed write leaves half of its bytes.
+// it. A failed write leaves half of its bytes, a failed read brings half of them.
 func (m *Mem) FailAt(op Op, n int, err error) { m.plan(&plan{op: op, count: n, err: err}) }
 
 // PowerOffAt cuts the power at the n-th operation of the kind from now on: this one and all
