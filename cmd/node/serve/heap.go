@@ -17,9 +17,6 @@ const (
 	// Above workAbove it works again.
 	restBelow, workAbove = 0.05, 0.1
 	restAfter            = 20
-	// settling is the number of checks after that in which utilisation does not count: the collection
-	// is part of it.
-	settling = 4
 	// hashesOver is the number of checks without a hash after which what hashes needed is collected.
 	hashesOver = 10
 	// ageEvery is the number of checks between two in which caches give up what was not used since the one
@@ -48,22 +45,18 @@ const (
 // collects next to a multiple of what was in use at the last collection. A password hash needs 19 MiB for a moment, so the
 // collections that see one let the heap of a small node grow to several times its size, and a node at rest would keep it.
 type heapWatch struct {
-	calm     int // consecutive checks below restBelow
-	resting  bool
-	settling int  // checks in which utilisation does not count
-	hashed   bool // since the last collection of the node's own
-	without  int  // consecutive checks without a hash
+	calm    int // consecutive checks below restBelow
+	resting bool
+	hashed  bool // since the last collection of the node's own
+	without int  // consecutive checks without a hash
 }
 
-// check takes the utilisation since the last check, in processors, and whether a hash has begun since then.
+// check takes the utilisation since the last check, in processors, and whether a hash has begun since then. It must not be
+// called for a time in which a step was taken: a collection is no work.
 func (h *heapWatch) check(used float64, hashed bool) heapStep {
 	h.without++
 	if hashed {
 		h.hashed, h.without = true, 0
-	}
-	if h.settling > 0 {
-		h.settling--
-		return heapStays
 	}
 	h.calm++
 	if used >= restBelow {
@@ -74,13 +67,43 @@ func (h *heapWatch) check(used float64, hashed bool) heapStep {
 		h.resting = false
 		return heapWorks
 	case !h.resting && h.calm >= restAfter:
-		h.resting, h.settling, h.hashed = true, settling, false
+		h.resting, h.hashed = true, false
 		return heapRests
 	case h.hashed && h.without >= hashesOver:
 		h.hashed = false
 		return heapCollects
 	}
 	return heapStays
+}
+
+// beside takes steps beside the checks: the collection of a large heap takes seconds, in which a node may need more
+// processors. One goroutine uses it.
+type beside struct{ done chan struct{} }
+
+// begin takes a step.
+func (b *beside) begin(s heapStep) {
+	if s == heapStays {
+		return
+	}
+	done := make(chan struct{})
+	b.done = done
+	go func() {
+		defer close(done)
+		s.take()
+	}()
+}
+
+// over reports whether no step was taken since it was last called.
+func (b *beside) over() bool {
+	if b.done == nil {
+		return true
+	}
+	select {
+	case <-b.done:
+		b.done = nil // the time since the last check was partly the step's
+	default:
+	}
+	return false
 }
 
 // setHeap sets how much garbage the runtime lets gather, unless the environment sets it.

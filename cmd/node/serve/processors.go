@@ -112,6 +112,7 @@ func (n *node) watchUse() {
 		n.processors.watch()
 	}
 	h := heapWatch{hashed: true} // the start may have hashed the default user's password, and leaves garbage in any case
+	var taken beside
 	next := time.NewTimer(phase.Wait(last, processorsEvery))
 	defer next.Stop()
 	for checks := 1; ; checks++ {
@@ -128,8 +129,10 @@ func (n *node) watchUse() {
 		if checks%ageEvery == 0 {
 			n.part.AgeCaches() // before the heap is collected
 		}
-		h.check(used, n.hashed.Swap(false)).take()
 		last, spent = at, sum
+		if taken.over() {
+			taken.begin(h.check(used, n.hashed.Swap(false)))
+		}
 		next.Reset(phase.Wait(at, processorsEvery))
 	}
 }
