@@ -155,6 +155,7 @@ func (ch *channel) quit(ctx context.Context) {
 	ch.c.mu.Lock()
 	ch.gone = true
 	open := ch.unsettled.takeAll()
+	ch.c.forgetResults(len(ch.results))
 	ch.results = nil
 	ch.c.mu.Unlock()
 	var all sync.WaitGroup

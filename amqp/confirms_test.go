@@ -2,7 +2,9 @@ package amqp
 
 import (
 	"cmp"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"reflect"
 	"slices"
 	"testing"
@@ -132,5 +134,36 @@ func TestUnsettled(t *testing.T) {
 	u.putBack(taken)
 	if again := u.takeAll(); len(again) != len(model) {
 		t.Errorf("%d after putting %d back", len(again), len(model))
+	}
+}
+
+// A connection is not read while many results of its publishes wait for the client, and goes on when they have left.
+func TestResultsThatWaitAreBounded(t *testing.T) {
+	t.Parallel()
+	server, client := net.Pipe()
+	defer func() { _ = server.Close() }()
+	defer func() { _ = client.Close() }()
+	c := newConn(&Server{cfg: Config{PublishWindow: 2 * maxResults}, log: slog.New(slog.DiscardHandler)}, server)
+	ch := &channel{c: c, number: 1}
+	for tag := range uint64(maxResults) {
+		if !c.hasRoomBeside() {
+			t.Fatalf("it is not read with %d results", tag)
+		}
+		c.inFlight, ch.inFlight = c.inFlight+1, ch.inFlight+1
+		ch.confirm(result{tag: tag + 1}, 1)
+	}
+	if c.hasRoomBeside() {
+		t.Error("it is read whatever waits")
+	}
+	reads := make(chan error, 1)
+	go func() { reads <- c.await(t.Context(), c.hasRoomBeside) }()
+	w := &writer{c: c}
+	w.confirms(ch)
+	if err := <-reads; err != nil {
+		t.Error(err)
+	}
+	ch.confirm(result{tag: maxResults + 1}, 0)
+	if ch.quit(t.Context()); c.results != 0 {
+		t.Errorf("%d results count when none is left", c.results)
 	}
 }

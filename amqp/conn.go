@@ -23,6 +23,8 @@ const (
 	busyRead = 64 << 10
 	// outLimit is how much output may wait before the connection is not read any more.
 	outLimit = 1 << 20
+	// maxResults is how many results of publishes may wait for the client before the connection is not read any more.
+	maxResults = 64 << 10
 )
 
 // closeWait is how long a closing connection waits for the client's answer, and then for the client
@@ -99,6 +101,7 @@ type conn struct {
 	beside   beside
 	wakened  []*consumer // consumers with deliveries to take
 	settling []*channel  // channels with results of publishes
+	results  int         // in these
 	inFlight int         // publishes without a result
 	greeted  bool        // the protocol header has arrived
 	closing  bool        // connection.close was sent, or is not worth sending

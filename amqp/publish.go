@@ -21,6 +21,7 @@ type content struct {
 
 	began  time.Time
 	waited int64  // the connection's waited when the content began
+	cost   int64  // memory of its header
 	loose  int64  // its share of the connection's unfinished
 	charge charge // what it holds of Incoming
 
@@ -74,10 +75,11 @@ func (ch *channel) header(payload []byte) error {
 		}
 	}
 	x.header, x.size = true, size
+	x.cost = int64(len(payload)) + fieldBytes*countFields(x.message.Headers)
 	if size == 0 {
 		return ch.complete(nil)
 	}
-	_, err = ch.holdHeader(len(payload))
+	_, err = ch.holdHeader()
 	return err
 }
 
@@ -136,6 +138,7 @@ func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body 
 	ch.inFlight++
 	c.mu.Unlock()
 	c.s.b.Publish(c.ctx, p, ch.done)
+	*p = broker.Publish{} // or the hand would keep the body until its next message
 	switch r := &ch.inline; r.Kind {
 	case broker.Returned:
 		ch.giveReturn(m, content, body)
@@ -190,6 +193,7 @@ func (ch *channel) confirm(r result, decided int) {
 			c.settling = append(c.settling, ch)
 		}
 		ch.results = append(ch.results, r)
+		c.results++
 	}
 	c.mu.Unlock()
 	if answers {
@@ -198,6 +202,14 @@ func (ch *channel) confirm(r result, decided int) {
 	if full {
 		c.changed.Broadcast()
 	}
+}
+
+// forgetResults counts results that no longer wait for the client. mu is held.
+func (c *conn) forgetResults(n int) {
+	if c.results >= maxResults && c.results-n < maxResults {
+		c.changed.Broadcast()
+	}
+	c.results -= n
 }
 
 // giveReturn returns a mandatory message to its publisher, because it was routed to no queue

@@ -49,6 +49,7 @@ func (ch *channel) awaitQueues() error {
 	}
 	c.s.b.NoteQueues(c.ctx, p)
 	x.chance = p.Chance
+	*p = broker.Publish{}
 	x.pause(c)
 	err := ch.awaitQuotas()
 	if err == nil {

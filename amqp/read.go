@@ -31,15 +31,15 @@ func (c *conn) await(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// hasRoom returns false while too much output waits, too many publishes await results, or too much
-// waits beside the reader. At the connection's end the reader goes on, for the client's answer.
+// hasRoom returns false while too much output waits, too many publishes await results, too many results wait for the
+// client, or too much waits beside the reader. At the connection's end the reader goes on, for the client's answer.
 func (c *conn) hasRoom() bool {
 	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.endingLocked()
 }
 
 // hasRoomBeside is hasRoom for frames that were read already.
 func (c *conn) hasRoomBeside() bool {
-	return len(c.out) <= outLimit && c.inFlight < c.s.cfg.PublishWindow
+	return len(c.out) <= outLimit && c.inFlight < c.s.cfg.PublishWindow && c.results < maxResults
 }
 
 // readFrame returns the next frame, skipping heartbeats. Its payload is valid until the next call.

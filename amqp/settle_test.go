@@ -3,6 +3,8 @@ package amqp
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/quorate/quorate/amqp/wire"
 )
 
 // Whatever is delivered, got, settled and put back, unsettled knows how many of its messages get has taken.
@@ -42,5 +44,21 @@ func TestUnsettledCountsGets(t *testing.T) {
 		if u.got != want {
 			t.Fatalf("at tag %d: %d were got, counted %d", tag, want, u.got)
 		}
+	}
+}
+
+// A transaction keeps nothing for settlements of nothing, which a client may send without end.
+func TestTransactionKeepsNoEmptySettlement(t *testing.T) {
+	t.Parallel()
+	ch := &channel{c: &conn{}}
+	tx := ch.c.begin()
+	for range 1000 {
+		if err := tx.settle(ch, 0, true, settle{method: wire.BasicAckID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ch.unsettled.add(open{tag: 1, x: &consumer{}})
+	if err := tx.settle(ch, 1, false, settle{method: wire.BasicAckID}); err != nil || len(tx.settles) != 1 {
+		t.Errorf("%d settlements are kept, want one; %v", len(tx.settles), err)
 	}
 }

@@ -58,7 +58,7 @@ func (t *transaction) publish(x *content, body []byte) error {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
 			"a transaction of more than %d messages or %d bytes; commit more often", maxTxMessages, maxTxBytes)
 	}
-	n := int64(len(body)) + txMessageBytes
+	n := int64(len(body)) + x.cost + txMessageBytes
 	if t.held += n; t.c.txBytes.Add(n) > maxConnectionTxBytes {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
 			"the transactions of this connection hold more than %d bytes; commit more often, or use more connections", int64(maxConnectionTxBytes))
@@ -76,7 +76,9 @@ func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle)
 	if !known {
 		return refuse(wire.PreconditionFailed, how.method, "unknown delivery tag %d", tag)
 	}
-	t.settles = append(t.settles, txSettle{taken, how})
+	if len(taken) > 0 { // an ack of all that there is may be of nothing, and a client may send it without end
+		t.settles = append(t.settles, txSettle{taken, how})
+	}
 	return nil
 }
 

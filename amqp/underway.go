@@ -54,10 +54,10 @@ func (ch *channel) forget() {
 	x := &ch.content
 	x.expected, x.header, x.paused = false, false, false
 	ch.c.unfinished.Add(-x.loose)
-	if x.loose > keptHeader {
+	if x.cost > keptHeader {
 		x.message = message.Message{}
 	}
-	x.loose = 0
+	x.loose, x.cost = 0, 0
 	if x.charge.c != nil {
 		ch.c.s.incoming.release(&x.charge)
 		*x = content{}
@@ -66,15 +66,14 @@ func (ch *channel) forget() {
 
 // holdHeader counts the header of a content. Small headers, and headers whose bodies follow at
 // once, count for their connection alone.
-func (ch *channel) holdHeader(size int) (held bool, err error) {
+func (ch *channel) holdHeader() (held bool, err error) {
 	x := &ch.content
-	n := int64(size) + fieldBytes*countFields(x.message.Headers)
-	if ch.c.unfinished.Add(n) <= looseBytes {
-		x.loose += n
+	if ch.c.unfinished.Add(x.cost) <= looseBytes {
+		x.loose += x.cost
 		return true, nil
 	}
-	ch.c.unfinished.Add(-n)
-	return ch.hold(n)
+	ch.c.unfinished.Add(-x.cost)
+	return ch.hold(x.cost)
 }
 
 // countFields counts the fields of a table with those nested in them: what decoding allocates

@@ -186,6 +186,7 @@ func (w *writer) confirms(ch *channel) {
 	c := w.c
 	c.mu.Lock()
 	w.results, ch.results = ch.results, w.results[:0]
+	c.forgetResults(len(w.results))
 	gone := ch.gone
 	c.mu.Unlock()
 	if gone { // it was closed meanwhile

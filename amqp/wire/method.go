@@ -91,8 +91,8 @@ func AppendAck(b []byte, channel uint16, m *BasicAck) []byte {
 	return sealFrame(m.appendFields(appendMethodHead(b, channel, BasicAckID)), at)
 }
 
-// maxNames bounds how many strings Names keeps.
-const maxNames = 1024
+// maxNames bounds how many strings Names keeps, and maxNameBytes each: those of exchanges, keys and queues fit in.
+const maxNames, maxNameBytes = 1024, 255
 
 // Names keeps strings that recur in methods, such as exchanges and routing keys, so that each is
 // allocated once. The zero value is ready; a nil one keeps nothing.
@@ -100,7 +100,7 @@ type Names struct{ known map[string]string }
 
 // get returns the string of the bytes, the known one without an allocation.
 func (n *Names) get(b []byte) string {
-	if n == nil {
+	if n == nil || len(b) > maxNameBytes {
 		return string(b)
 	}
 	if s, ok := n.known[string(b)]; ok {

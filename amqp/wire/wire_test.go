@@ -355,6 +355,13 @@ func TestNamesAreBounded(t *testing.T) {
 	if len(n.known) > maxNames {
 		t.Errorf("%d names are kept", len(n.known))
 	}
+	kept := len(n.known)
+	if long := strings.Repeat("x", maxNameBytes+1); n.get([]byte(long)) != long || len(n.known) != kept {
+		t.Error("a long string is kept")
+	}
+	if n.get([]byte(strings.Repeat("x", maxNameBytes))); len(n.known) == kept {
+		t.Error("the longest name is not kept")
+	}
 }
 
 func TestReplyCodes(t *testing.T) {
