@@ -20,7 +20,7 @@ type Explanation struct {
 // Explain routes a message by the view as the Forwarder would if the message had left the queue as
 // described by d. d.Body only matters for exchanges that choose one of their bindings by chance.
 func Explain(v *catalog.View, rt Router, rec *catalog.QueueRecord, m *message.Message, d quorumq.Discarded) Explanation {
-	rule := rt.Rule(rec)
+	rule := rt.Rule(v, rec)
 	if cause, text := barred(v, rec, rule, &d); cause != CauseNone {
 		return Explanation{Rule: rule, Cause: cause, Why: text}
 	}

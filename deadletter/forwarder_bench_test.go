@@ -43,8 +43,10 @@ func (x *bench) Changed() <-chan struct{}       { return x.changed }
 func (x *bench) Serves() bool                   { return true }
 func (x *bench) Current() bool                  { return true }
 func (x *bench) ServesChanged() <-chan struct{} { return x.changed }
-func (x *bench) Rule(*catalog.QueueRecord) Rule { return Rule{Enabled: true, Exchange: "dlx"} }
-func (x *bench) UID() id.QueueUID               { return x.uid }
+func (x *bench) Rule(*catalog.View, *catalog.QueueRecord) Rule {
+	return Rule{Enabled: true, Exchange: "dlx"}
+}
+func (x *bench) UID() id.QueueUID { return x.uid }
 
 func (x *bench) AlternateExchange(_ *catalog.View, e *catalog.Exchange) (string, bool) {
 	return e.AlternateExchange()

@@ -94,6 +94,7 @@ func (r *forwarding) step() bool {
 	r.more = r.more || woken
 	now := time.Now()
 	if held, until := r.holding(); held {
+		r.changed = r.router.Changed() // a change that came means nothing now
 		return r.stand(now, until)
 	}
 	// Nothing is routed by a view that may lack a target: a dead letter that leaves the backlog would

@@ -43,7 +43,7 @@ func (k *resolver) look(v *catalog.View) {
 	}
 	k.view, k.rec = v, nil
 	if rec, ok := v.QueueByUID(k.src.UID()); ok {
-		k.rec, k.rule = rec, k.rt.Rule(rec)
+		k.rec, k.rule = rec, k.rt.Rule(v, rec)
 	}
 }
 

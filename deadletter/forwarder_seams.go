@@ -53,8 +53,8 @@ type Router interface {
 	View() *catalog.View
 	// Changed returns a channel that is closed at the next change of the view.
 	Changed() <-chan struct{}
-	// Rule returns the dead-letter settings in force for the queue.
-	Rule(q *catalog.QueueRecord) Rule
+	// Rule returns the dead-letter settings that the view has in force for the queue.
+	Rule(v *catalog.View, q *catalog.QueueRecord) Rule
 	// AlternateExchange returns the alternate exchange of an exchange (EX-12).
 	AlternateExchange(v *catalog.View, x *catalog.Exchange) (name string, ok bool)
 }

@@ -197,6 +197,36 @@ func TestForwarderHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// DL-26: dead letters that have left make room for others, however many wait for a target that is away.
+func TestForwarderHoldsNobodyUpForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeDirect)
+		source := w.declare("source", atLeastOnce)
+		stuck, free := w.declare("stuck", nil), w.declare("free", nil)
+		w.bind("stuck", "s")
+		w.bind("free", "f")
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+		w.down[stuck] = true
+		const waiting, passing, remembered = 40, 200, 64
+		for i := range waiting {
+			w.discard(source, quorumq.ReasonRejected, "s", fmt.Sprint("s", i))
+		}
+		for i := range passing {
+			w.discard(source, quorumq.ReasonRejected, "f", fmt.Sprint("f", i))
+		}
+		f, s := w.start(source, Config{Prefetch: 4, MaxDeadLetters: remembered})
+		time.Sleep(DefaultMaxBackoff)
+		synctest.Wait()
+		if got := w.take(free, passing+1); len(got) != passing || w.backlog(source) != waiting {
+			t.Errorf("%d of %d dead letters arrived, backlog %d", len(got), passing, w.backlog(source))
+		}
+		s.end()
+		f.Close()
+		f.Wait()
+	})
+}
+
 // DL-40, DL-41: cyclic targets are left out; when no other is there the dead letter is kept.
 func TestForwarderCycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // load takes the next dead letters of the backlog up while the window has room, a page of those
 // that only wait in a step; false when the term is over.
 func (r *forwarding) load() bool {
-	for wait := 0; r.room() > 0 && len(r.deadLetters) < r.cfg.MaxDeadLetters; {
+	for wait := 0; r.room() > 0 && len(r.deadLetters)-r.gone < r.cfg.MaxDeadLetters; {
 		if wait == pageDeadLetters {
 			r.look() // what has happened meanwhile comes first
 			return true

@@ -217,7 +217,7 @@ func (w *world) Changed() <-chan struct{} {
 	return w.changed
 }
 
-func (w *world) Rule(q *catalog.QueueRecord) Rule {
+func (w *world) Rule(_ *catalog.View, q *catalog.QueueRecord) Rule {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rules[q.Name]

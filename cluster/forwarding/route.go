@@ -50,8 +50,8 @@ func (r Router) View() *catalog.View { return r.Views.View() }
 func (r Router) Changed() <-chan struct{} { return r.Views.Next() }
 
 // Rule implements deadletter.Router.
-func (r Router) Rule(q *catalog.QueueRecord) deadletter.Rule {
-	e := r.Policies.InForce(r.View(), q)
+func (r Router) Rule(v *catalog.View, q *catalog.QueueRecord) deadletter.Rule {
+	e := r.Policies.InForce(v, q)
 	return deadletter.Rule{
 		Enabled: e.HasDeadLetterExchange, Exchange: e.DeadLetterExchange,
 		RoutingKey: e.DeadLetterRoutingKey, HasRoutingKey: e.HasDeadLetterRoutingKey,
