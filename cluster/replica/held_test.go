@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
@@ -199,5 +201,37 @@ func TestHeldLeavesOutSettled(t *testing.T) {
 	}
 	if err := q.loadHeld(&x, ds, traffic.NoRoomLimit); err != nil || len(x.Deliveries) != 2 || x.Deliveries[1].MsgID != 3 || x.Last != 3 {
 		t.Errorf("%d up to %d, %v", len(x.Deliveries), x.Last, err)
+	}
+}
+
+// The same for a dead letter, which the forwarder reads; one that has been settled meanwhile is no sign of damage.
+func TestLeaderStopsWithoutDeadLetter(t *testing.T) {
+	t.Parallel()
+	for _, settled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("settled %v", settled), func(t *testing.T) {
+			t.Parallel()
+			h, q, c := heldOnly(t, strings.Repeat("x", 20_000), "cached")
+			var d quorumq.Delivery
+			config := quorumq.DefaultConfig()
+			q.Read(func(s *quorumq.Queue) { d = s.Assigned(nil, c, 0)[0] })
+			config.DeadLetter = quorumq.DeadLetterAtLeastOnce
+			h.do(q.uid, &quorumq.Configure{Config: config})
+			h.do(q.uid, &quorumq.Discard{Consumer: c, Ranges: []quorumq.MsgIDRange{{First: d.MsgID, Last: d.MsgID}}})
+			led := q.Led()
+			all, _, err := led.Backlog(nil, 0, 10)
+			if err != nil || len(all) != 1 || all[0].Body != d.Body {
+				t.Fatalf("the backlog has %+v, %v", all, err)
+			}
+			if settled {
+				h.do(q.uid, &quorumq.BacklogSettle{Ranges: []quorumq.SeqRange{{First: all[0].Seq, Last: all[0].Seq}}})
+			}
+			h.misplace(q.uid, d)
+			if _, err := led.Body(d.Body); !errors.Is(err, raft.ErrLogNotFound) {
+				t.Errorf("reading it ends with %v", err)
+			}
+			if err := q.Group().Failed(); errors.Is(err, wal.ErrLost) == settled {
+				t.Errorf("the member failed with %v", err)
+			}
+		})
 	}
 }

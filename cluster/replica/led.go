@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
 )
 
 var _ deadletter.Source = (*Led)(nil)
@@ -67,16 +71,37 @@ func (l *Led) Backlog(dst []quorumq.Discarded, after quorumq.Seq, limit int) ([]
 	return dst, settled, nil
 }
 
-// Body returns a body, or annotations, by reference, in stored form. The bytes must not be changed.
+// Body returns a body, or annotations, by reference, in stored form. The bytes must not be changed. If the backlog has it
+// and the log of this member, which leads, does not, the member has lost what it had stored: see Member.load.
 func (l *Led) Body(ref quorumq.BodyRef) ([]byte, error) {
 	if err := l.check(); err != nil {
 		return nil, err
 	}
 	b, err := l.queue.group.Body(raftfsm.BodyRef(ref))
+	if errors.Is(err, raft.ErrLogNotFound) && l.waits(ref) {
+		l.queue.group.Fail(fmt.Errorf("%w: body %d of entry %d, of a dead letter: %w", wal.ErrLost, ref.Slot, ref.Index, err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster: body %d/%d of queue %s: %w", ref.Index, ref.Slot, l.queue.uid, err)
 	}
 	return b, nil
+}
+
+// waitsPage is how many dead letters waits looks at while no command is applied.
+const waitsPage = 1024
+
+// waits reports whether the backlog has a dead letter with this body, or these annotations.
+func (l *Led) waits(ref quorumq.BodyRef) bool {
+	var page []quorumq.Discarded
+	for after := quorumq.Seq(0); ; after = page[len(page)-1].Seq {
+		var err error
+		if page, _, err = l.Backlog(page[:0], after, waitsPage); err != nil || len(page) == 0 {
+			return false
+		}
+		if slices.ContainsFunc(page, func(d quorumq.Discarded) bool { return d.Body == ref || d.Annotations == ref }) {
+			return true
+		}
+	}
 }
 
 // SettleBacklog removes forwarded messages from the backlog (DL-21). After an error it may or may
