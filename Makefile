@@ -14,6 +14,9 @@ PARALLEL   ?= 4
 # Packages of one goroutine, which internal/archtest makes sure of: no race can be in them.
 SINGLE     := amqp/wire argument catalog clock cluster/placement definitions deploy/image deploy/release id internal/archtest \
   internal/cases/report internal/mutants internal/retest internal/storesim message policy quorumq/session quota
+# Of this package only these tests have a second goroutine. With the race detector the others take minutes.
+PARTLY     := quorumq
+PARTLY_RUN := AnotherGoroutine
 SEED       ?= 1
 SCALE      ?= 10000
 SEEDS      ?= 1000
@@ -31,6 +34,8 @@ GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 # Tests compile what is shipped, with its flags: each package once, and not once for the binaries and again for tests.
 export GOFLAGS     += -trimpath
 export CGO_ENABLED ?= 0
+# What go test vets by itself is part of what the target vet does.
+GOTEST     := $(GO) test -vet=off
 # But the race detector is C.
 race stress: export CGO_ENABLED := 1
 
@@ -71,36 +76,36 @@ vet: ## go vet on the main module
 
 .PHONY: test-main
 test-main: build ## all tests of the main module, with real processes
-	$(GO) test -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) $(ALL)
+	$(GOTEST) -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) $(ALL)
 
 .PHONY: test-plain
 test-plain: ## what only a build without checks of invariants can show
-	$(GO) test -run 'AllocatesNothing' $(TESTFLAGS) ./quorumq
+	$(GOTEST) -run 'AllocatesNothing' $(TESTFLAGS) ./quorumq
 
 .PHONY: k8s-check
 k8s-check: ## the chart, the manifests, alert rules and boards: rendered, decoded strictly, compared
-	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test $(TESTFLAGS) ./...
+	cd deploy/k8s/test && $(GO) vet ./... && $(GOTEST) $(TESTFLAGS) ./...
 
 .PHONY: operator-check
 operator-check: ## builds, vets and tests the operator, short
-	cd cmd/operator && $(GO) build ./... && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
+	cd cmd/operator && $(GO) build ./... && $(GO) vet ./... && $(GOTEST) -short $(TESTFLAGS) ./...
 
 .PHONY: test-bench
 test-bench: ## builds and tests the bench module
-	cd bench && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
+	cd bench && $(GO) vet ./... && $(GOTEST) -short $(TESTFLAGS) ./...
 
 .PHONY: conformance-short
 conformance-short: build ## the AMQP scenarios through one client over three nodes, and its examples
 	cd examples/amqp && $(GO) vet ./...
-	cd conformance && $(GO) vet ./... && $(GO) test -short -parallel $(PARALLEL) $(TESTFLAGS) ./...
+	cd conformance && $(GO) vet ./... && $(GOTEST) -short -parallel $(PARALLEL) $(TESTFLAGS) ./...
 
 .PHONY: cases
 cases: build ## the numbered black-box cases, a line each
-	@$(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
+	@$(GOTEST) -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
 
 .PHONY: cases-amqp
 cases-amqp: build ## the same cases through an AMQP client, as far as AMQP has a form for them
-	@QUORATE_CASES_OVER=amqp $(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
+	@QUORATE_CASES_OVER=amqp $(GOTEST) -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
 
 ##@ Deeper checks
 
@@ -115,7 +120,7 @@ AXE_SUM := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 .PHONY: management-test
 management-test: $(BIN)/rabbitmqadmin $(BIN)/axe-$(AXE).min.js chromium ## the HTTP API with RabbitMQ's rabbitmqadmin, and the web page in a browser; needs Debian, python3 and npm
 	QUORATE_RABBITMQADMIN=$< QUORATE_CHROMIUM=$$(command -v chromium) QUORATE_AXE=$(BIN)/axe-$(AXE).min.js \
-	  $(GO) test -count=1 -timeout 40m -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/...
+	  $(GOTEST) -count=1 -timeout 40m -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/admintest ./management/browsertest
 
 .PHONY: monitoring-test
 monitoring-test: $(BIN)/promtool ## alert rules against the series of their tests, by Prometheus's own promtool; needs Debian
@@ -161,7 +166,7 @@ KUBE_LDFLAGS  = -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION
 
 .PHONY: e2e-k8s
 e2e-k8s: build operator kube nft ## the deployment and the operator on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
-	cd deploy/k8s/e2e && $(GO) vet ./... && $(GO) test -count=1 -timeout 90m -v $(TESTFLAGS) $(ARGS) ./...
+	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -count=1 -timeout 90m -v $(TESTFLAGS) $(ARGS) ./...
 	cd cmd/operator && KUBEBUILDER_ASSETS=$(BIN) $(GO) test -count=1 -timeout 30m $(TESTFLAGS) $(ARGS) ./...
 
 .PHONY: kube
@@ -185,9 +190,14 @@ nft:
 	  { apt-get update -q && apt-get install -q -y --no-install-recommends nftables; }
 
 .PHONY: race
+race: RACED = $(shell $(GO) list $(PKG))
+race: WHOLE = $(filter-out $(patsubst %,github.com/quorate/quorate/%,$(SINGLE) $(PARTLY)),$(RACED))
+race: PART  = $(filter $(PARTLY:%=github.com/quorate/quorate/%),$(RACED))
 race: ## short tests with the race detector, of packages with more than one goroutine
-	GORACE='atexit_sleep_ms=100 '$$GORACE $(GO) test -race -short -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) \
-	  $(filter-out $(SINGLE:%=github.com/quorate/quorate/%),$(shell $(GO) list $(PKG)))
+	$(if $(PART),$(RACETEST) -run $(PARTLY_RUN) $(TESTFLAGS) $(PART))
+	$(if $(WHOLE),$(RACETEST) $(TESTFLAGS) $(WHOLE))
+
+RACETEST = GORACE='atexit_sleep_ms=100 '$$GORACE $(GOTEST) -race -short -tags $(TAGS) -parallel $(PARALLEL)
 
 .PHONY: lint
 lint: deadcode shellcheck $(BIN)/golangci-lint ## golangci-lint with .golangci.yml, deadcode, and shellcheck where it is

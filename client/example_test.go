@@ -39,7 +39,7 @@ func addresses() []string {
 			panic(err)
 		}
 		binary := filepath.Join(cluster.dir, "node")
-		if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../cmd/node").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", binary, "../cmd/node").CombinedOutput(); err != nil {
 			panic(fmt.Errorf("%w: %s", err, out))
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -89,7 +89,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 
-	seen := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
+	seen := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 1000)}
 	end := n.nodes["b"].queue(t, uid)
 	consumer := make(chan *gateway.Consumer, 1)
 	c, err := end.Consume(ctx, gateway.ConsumerConfig{
@@ -130,7 +130,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	for _, to := range []id.NodeID{"b", "c", "a", "c"} {
 		before := seen.total()
 		poll(t, "messages flow", func() error {
-			if seen.total() < before+2000 {
+			if seen.total() < before+500 {
 				return errWaiting
 			}
 			return nil
@@ -145,7 +145,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	n.stop("c")
 	before := seen.total()
 	poll(t, "messages flow without the old leader", func() error {
-		if seen.total() < before+2000 {
+		if seen.total() < before+500 {
 			return errWaiting
 		}
 		return nil

@@ -143,10 +143,13 @@ func TestClosing(t *testing.T) {
 // The examples for gRPC in Python and JavaScript go on when the node that they use is killed.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	q := start(t)
+	q, messages := start(t), resumeMessages
+	if testing.Short() {
+		messages /= 5
+	}
 	for _, language := range []string{"python", "javascript"} {
 		t.Run(language, func(t *testing.T) {
-			switch err := Resume(context.Background(), language, q, resumeMessages); {
+			switch err := Resume(context.Background(), language, q, messages); {
 			case errors.Is(err, ErrAbsent):
 				t.Skip(err)
 			case err != nil:

@@ -106,7 +106,7 @@ func (l Library) tests(ctx context.Context, dir string, q *Quorate, short bool) 
 
 // command returns the command that runs the tests.
 func (l Library) command(ctx context.Context, dir, address string, short bool) *exec.Cmd {
-	args := []string{"test", "-mod=mod", "-json", "-count=1", "-parallel", parallelTests, "-timeout", testsTimeout}
+	args := []string{"test", "-mod=mod", "-vet=off", "-json", "-count=1", "-parallel", parallelTests, "-timeout", testsTimeout}
 	if short {
 		args = append(args, "-short")
 	} else {

@@ -38,7 +38,7 @@ func specs(ctx context.Context, dir string, q *Quorate) (r LibraryTests, err err
 		return r, err
 	}
 	report := filepath.Join(dir, "report.xml")
-	cmd := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-count=1", "-timeout", testsTimeout, ".", "-ginkgo.noColor", "-ginkgo.reportFile="+report)
+	cmd := exec.CommandContext(ctx, "go", "test", "-mod=mod", "-vet=off", "-count=1", "-timeout", testsTimeout, ".", "-ginkgo.noColor", "-ginkgo.reportFile="+report)
 	cmd.Dir = dir
 	out, failed := cmd.CombinedOutput()
 	text, err := os.ReadFile(report)

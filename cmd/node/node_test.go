@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // program is the node's, which the first test that needs it builds from this tree.
 var program = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(programs, "node")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-o", binary, ".").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the node: %w\n%s", err, out)
 	}

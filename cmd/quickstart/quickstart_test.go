@@ -45,7 +45,7 @@ func TestQuickstart(t *testing.T) {
 	home := t.TempDir()
 	binary := filepath.Join(home, "bin", "quorate")
 	for program, dir := range map[string]string{"quorate": "../node", "quoratectl": "../ctl"} {
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-o", filepath.Join(home, "bin", program), dir).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", filepath.Join(home, "bin", program), dir).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -33,7 +33,7 @@ var costRounds = flag.Int("rounds", 1, "rounds of quiet times and attacks, of wh
 
 const (
 	quietTime  = 500 * time.Millisecond
-	attackTime = 2 * time.Second
+	attackTime = time.Second
 	endTime    = 300 * time.Millisecond
 	// ticksPerSecond are those of the times in /proc/PID/stat.
 	ticksPerSecond = 100

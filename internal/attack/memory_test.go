@@ -235,7 +235,7 @@ func TestLittleMemory(t *testing.T) {
 			_ = s.Send(open) // it may be refused
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
 		h.more(5)
 		if _, running := v.node.Running(); !running {
 			t.Fatal("the node has ended")

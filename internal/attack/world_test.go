@@ -44,7 +44,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "node")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-o", binary, "../../cmd/node").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, "../../cmd/node").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the node: %w\n%s", err, out)
 	}

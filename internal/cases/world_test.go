@@ -96,7 +96,7 @@ func (w *world) start() error {
 	}
 	binary := filepath.Join(w.dir, "node")
 	// The test's own timeout bounds it: on a busy machine it may take minutes.
-	build := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-o", binary, "../../cmd/node")
+	build := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, "../../cmd/node")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the node: %w\n%s", err, out)
 	}

@@ -61,7 +61,7 @@ func inNamespaces(t *testing.T, inside func(t *testing.T, binary string)) {
 		}
 	}
 	binary := filepath.Join(t.TempDir(), "node")
-	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-o", binary, "../../cmd/node")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, "../../cmd/node")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

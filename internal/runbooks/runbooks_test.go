@@ -69,7 +69,7 @@ func programs(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
 	for name, from := range map[string]string{"quorate": "cmd/node", "quoratectl": "cmd/ctl"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-o", filepath.Join(bin, name), "../../"+from)
+		build := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", filepath.Join(bin, name), "../../"+from)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

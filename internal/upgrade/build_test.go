@@ -35,7 +35,7 @@ func olds() map[string]old {
 // it: on a busy machine it may take minutes.
 func build(t *testing.T, sources, binary string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-buildvcs=false", "-o", binary, "./cmd/node")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-buildvcs=false", "-o", binary, "./cmd/node")
 	cmd.Dir = sources
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", binary, err, out)
