@@ -165,6 +165,7 @@ func (c *Consumer) gone(out *outbox) {
 // the answer may come from a former leader, or a registration may still be under way.
 func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
+	c.handKept(out)
 	c.end(err, out)
 	delete(c.q.consumers, c.key.Session)
 	c.q.inbox.ops = append(c.q.inbox.ops, unheard(&quorumq.SessionClosed{Session: c.key.SessionKey}))

@@ -114,6 +114,13 @@ func (c *Consumer) catchUp(held []traffic.Delivery, last quorumq.MsgID) []traffi
 	return c.resumeUpTo(fresh, held, last)
 }
 
+// handKept passes on what is kept for the answer to a resume, because none will come.
+func (c *Consumer) handKept(out *outbox) {
+	if !c.ended && len(c.kept) > 0 {
+		c.handLocked(c.catchUp(nil, 0), out)
+	}
+}
+
 // resumeUpTo passes a part of an answer to the tracker, up to an id, and appends to fresh what is new to the client.
 func (c *Consumer) resumeUpTo(fresh, held []traffic.Delivery, last quorumq.MsgID) []traffic.Delivery {
 	ds := make([]quorumq.Delivery, len(held))

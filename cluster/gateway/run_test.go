@@ -303,44 +303,6 @@ func TestSkippedAreReported(t *testing.T) {
 	})
 }
 
-// DEL-4: with auto-ack nothing is lost besides what was lost on its way. What comes behind that is kept until the queue has
-// answered, because the queue no longer has it.
-func TestKeptUntilTheAnswer(t *testing.T) {
-	t.Parallel()
-	withoutWaiting(t, func(t *testing.T) {
-		q, l := ledQueue(t)
-		var got []string
-		c := l.consumeWith(q, ConsumerConfig{
-			AutoAck: true,
-			Deliver: func(ds []traffic.Delivery) {
-				for i := range ds {
-					got = append(got, fmt.Sprintf("delivery %d", ds[i].MsgID))
-				}
-			},
-			Skipped: func(n uint64, upTo quorumq.MsgID) { got = append(got, fmt.Sprintf("%d skipped up to %d", n, upTo)) },
-		})
-		resumed := make(chan func(traffic.Holding, error), 1)
-		l.held = func(_ quorumq.MsgID, done func(traffic.Holding, error)) { resumed <- done }
-		for range 6 {
-			l.publish(q, func(error) {})
-			l.applyAll()
-		}
-		for _, lost := range []int{1, 4} { // the second and the fifth
-			l.assigned[lost].Consumer.Session = 0
-		}
-		q.g.Deliver(q.uid, l.assigned[:4])
-		q.g.Deliver(q.uid, l.assigned[4:])
-		if !c.HasPending() {
-			t.Error("nothing is pending while deliveries are missing")
-		}
-		(<-resumed)(traffic.Holding{Last: 6}, nil)
-		synctest.Wait()
-		if want := []string{"delivery 1", "delivery 3", "delivery 4", "delivery 6", "2 skipped up to 6"}; !slices.Equal(got, want) || c.HasPending() {
-			t.Errorf("the client gets %q, want %q; more is pending: %v", got, want, c.HasPending())
-		}
-	})
-}
-
 // G4: a flush returns only after the queue has answered for every decision before it.
 func TestFlushWaitsForTheQueue(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,81 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// lossyClient is the client of a consumer with auto-ack. Of its six messages, the second and the fifth were lost on their
+// way: it has the first, and the gateway keeps the others and asks for what is missing.
+type lossyClient struct {
+	c     *Consumer
+	got   []string                          // what it was called with, in order
+	asked chan func(traffic.Holding, error) // answers the resume
+}
+
+func newLossyClient(t *testing.T) *lossyClient {
+	t.Helper()
+	q, l := ledQueue(t)
+	x := &lossyClient{asked: make(chan func(traffic.Holding, error), 1)}
+	l.held = func(_ quorumq.MsgID, done func(traffic.Holding, error)) { x.asked <- done }
+	x.c = l.consumeWith(q, ConsumerConfig{
+		AutoAck: true,
+		Deliver: func(ds []traffic.Delivery) {
+			for i := range ds {
+				x.got = append(x.got, fmt.Sprintf("delivery %d", ds[i].MsgID))
+			}
+		},
+		Skipped: func(n uint64, upTo quorumq.MsgID) { x.got = append(x.got, fmt.Sprintf("%d skipped up to %d", n, upTo)) },
+		Ended:   func(error) { x.got = append(x.got, "the end") },
+	})
+	for range 6 {
+		l.publish(q, func(error) {})
+		l.applyAll()
+	}
+	for _, lost := range []int{1, 4} {
+		l.assigned[lost].Consumer.Session = 0
+	}
+	q.g.Deliver(q.uid, l.assigned[:4])
+	q.g.Deliver(q.uid, l.assigned[4:])
+	if !x.c.HasPending() {
+		t.Error("nothing is pending while deliveries are missing")
+	}
+	return x
+}
+
+// gets compares what the client was called with.
+func (x *lossyClient) gets(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(x.got, want) || x.c.HasPending() {
+		t.Errorf("the client gets %q, want %q; more is pending: %v", x.got, want, x.c.HasPending())
+	}
+}
+
+// DEL-4: with auto-ack nothing is lost besides what was lost on its way. What comes behind that is kept until the queue has
+// answered, because the queue no longer has it.
+func TestKeptUntilTheAnswer(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		x := newLossyClient(t)
+		(<-x.asked)(traffic.Holding{Last: 6}, nil)
+		synctest.Wait()
+		x.gets(t, "delivery 1", "delivery 3", "delivery 4", "delivery 6", "2 skipped up to 6")
+	})
+}
+
+// DEL-4, CO-3: the same holds when the queue no longer knows the consumer, as after a cancel: with auto-ack it holds
+// nothing then.
+func TestKeptUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		x := newLossyClient(t)
+		(<-x.asked)(traffic.Holding{}, fmt.Errorf("resume: %w", traffic.ErrConsumerGone))
+		synctest.Wait()
+		x.gets(t, "delivery 1", "delivery 3", "delivery 4", "delivery 6", "the end")
+	})
+}
