@@ -33,6 +33,9 @@ func newSlowClient(limit int64) *slowClient {
 }
 
 func (s *slowClient) deliver(q id.QueueUID, ds []traffic.Delivery) {
+	if len(ds) == 0 { // nothing is pending any more
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last[q] = ds[len(ds)-1].MsgID

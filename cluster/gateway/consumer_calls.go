@@ -139,11 +139,11 @@ func (c *Consumer) CloseThen(closed func()) {
 	})
 }
 
-// HasPending reports whether the queue has assigned messages to the consumer that had no room in its Buffer yet, or, with
-// auto-ack, that wait until the queue has said that those before them are lost. When there are none any more, Deliver is
-// called.
+// HasPending reports whether the queue has assigned messages to the consumer that Deliver has not been called with,
+// because there was no room in its Buffer or, with auto-ack, until the queue has said that those before them are lost. When
+// there are none any more, Deliver is called once more.
 func (c *Consumer) HasPending() bool {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	return c.pending() && !c.ended
+	return c.handing > 0 || c.lacks() && !c.ended
 }

@@ -83,7 +83,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 	if c.ended || !c.open {
 		return
 	}
-	owed, before := c.pending(), c.tracker.Last()
+	owed, before := c.lacks(), c.tracker.Last()
 	held, last, cut = c.fitting(held, last, cut)
 	fresh := c.catchUp(held, last)
 	c.handLocked(fresh, out)
@@ -91,8 +91,8 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		n, upTo := uint64(upTo-before)-uint64(len(fresh)), upTo-c.base
 		out.calls = append(out.calls, func() { c.cfg.Skipped(n, upTo) })
 	}
-	if c.resumed(cut); owed && !c.pending() && len(fresh) == 0 {
-		out.calls = append(out.calls, func() { c.cfg.Deliver(nil) })
+	if c.resumed(cut); owed && !c.lacks() {
+		c.handOver(out)
 	}
 }
 
@@ -118,6 +118,7 @@ func (c *Consumer) catchUp(held []traffic.Delivery, last quorumq.MsgID) []traffi
 func (c *Consumer) handKept(out *outbox) {
 	if !c.ended && len(c.kept) > 0 {
 		c.handLocked(c.catchUp(nil, 0), out)
+		c.handOver(out)
 	}
 }
 
@@ -138,9 +139,21 @@ func (c *Consumer) resumeUpTo(fresh, held []traffic.Delivery, last quorumq.MsgID
 	return fresh
 }
 
-// pending reports whether the queue has assigned messages to the consumer that are not passed to the client yet, because
-// there is no room for them or others are missing in front of them.
-func (c *Consumer) pending() bool { return c.space.short || len(c.kept) > 0 }
+// lacks reports whether the queue has assigned messages to the consumer for which there is no room, or in front of which
+// others are missing.
+func (c *Consumer) lacks() bool { return c.space.short || len(c.kept) > 0 }
+
+// handOver lets what was lacking stay pending until the client has it, which is after q.mu is released: a client that looks
+// in between would take what has arrived for everything. Then the client is called once more, because it may have looked.
+func (c *Consumer) handOver(out *outbox) {
+	c.handing++
+	out.calls = append(out.calls, func() {
+		c.q.mu.Lock()
+		c.handing--
+		c.q.mu.Unlock()
+		c.cfg.Deliver(nil)
+	})
+}
 
 // handleNotice processes a notice. It ignores notices for consumers that no longer exist here.
 func (q *Queue) handleNotice(n quorumq.Notice, out *outbox) {

@@ -15,7 +15,14 @@ import (
 type lossyClient struct {
 	c     *Consumer
 	got   []string                          // what it was called with, in order
+	looks []look                            // at each call of Deliver
 	asked chan func(traffic.Holding, error) // answers the resume
+}
+
+// look is with how many deliveries Deliver was called, and whether some were pending still.
+type look struct {
+	deliveries int
+	pending    bool
 }
 
 func newLossyClient(t *testing.T) *lossyClient {
@@ -26,6 +33,7 @@ func newLossyClient(t *testing.T) *lossyClient {
 	x.c = l.consumeWith(q, ConsumerConfig{
 		AutoAck: true,
 		Deliver: func(ds []traffic.Delivery) {
+			x.looks = append(x.looks, look{len(ds), x.c.HasPending()})
 			for i := range ds {
 				x.got = append(x.got, fmt.Sprintf("delivery %d", ds[i].MsgID))
 			}
@@ -78,4 +86,20 @@ func TestKeptUntilTheEnd(t *testing.T) {
 		synctest.Wait()
 		x.gets(t, "delivery 1", "delivery 3", "delivery 4", "delivery 6", "the end")
 	})
+}
+
+// AM-8, AM-13: as long as the client does not have what was kept, it is pending: a client that looked in between would take
+// what has arrived for everything. Then the client is called again, so that it looks again.
+func TestPendingUntilDelivered(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]error{"the queue answers": nil, "the queue does not know the consumer": traffic.ErrConsumerGone} {
+		withoutWaiting(t, func(t *testing.T) {
+			x := newLossyClient(t)
+			(<-x.asked)(traffic.Holding{Last: 6}, gone)
+			synctest.Wait()
+			if want := []look{{1, true}, {3, true}, {0, false}}; !slices.Equal(x.looks, want) {
+				t.Errorf("%s: the client looked at %v, want %v", name, x.looks, want)
+			}
+		})
+	}
 }

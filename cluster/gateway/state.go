@@ -94,6 +94,8 @@ type Consumer struct {
 
 	// kept holds, with auto-ack, deliveries in front of which others are missing, in order, until a resume is answered.
 	kept []traffic.Delivery
+	// handing counts the calls of handOver that are still to come.
+	handing int
 
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is in flight in this attempt
@@ -126,8 +128,8 @@ type ConsumerConfig struct {
 	HasTimeout bool
 	TimeoutMs  int64
 	// Deliver receives new deliveries in order, each once, with the client's numbers: its MsgID
-	// begins at 1. It must not block, and owns the slice. The slice is empty if HasPending became
-	// false without new deliveries.
+	// begins at 1. It must not block, and owns the slice. The slice is empty when HasPending has
+	// become false.
 	Deliver func([]traffic.Delivery)
 	// Skipped, if not nil, is called when some deliveries up to a number will never come, with how many: with auto-ack
 	// they were lost with a leader or a connection (DEL-4), without it their ack deadline passed first. The queue counts
