@@ -352,6 +352,9 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	case failure.NotFound:
 		cause = "queue deleted"
 	case failure.PreconditionFailed:
+		if len(x.due) > 0 {
+			return true, x.sendRest()
+		}
 		cause = "consumer lost"
 	default:
 		return true, err
@@ -388,6 +391,18 @@ func (x *consumeStream) sendDue() (ended bool, err error) {
 		x.due = x.due[1:]
 	}
 	return false, nil
+}
+
+// sendRest sends the answers that are due when the consumer has ended. The first one is the answer to a cancel, and that the
+// queue no longer knows the consumer follows from the cancel: with requeue, its last deliveries are back in the queue.
+func (x *consumeStream) sendRest() error {
+	for _, r := range x.due {
+		if err := x.stream.Send(r); err != nil {
+			return err
+		}
+	}
+	x.due = nil
+	return nil
 }
 
 // Get takes one message, if there is one.

@@ -100,6 +100,46 @@ func TestCancelledBehindDeliveries(t *testing.T) {
 	}
 }
 
+// CO-3: after a cancel with requeue the queue does not know the consumer any more. When that ends the wait for deliveries
+// that had no room, the client gets the answer to its cancel even so, and those behind it.
+func TestCancelledWithRequeue(t *testing.T) {
+	const messages = 5
+	b, ctx := broker.New(testnode.Start(t), broker.Config{DeliveryBufferBytes: 1000}), testContext(t)
+	t.Cleanup(b.Close)
+	fill(ctx, t, b, "q", messages, make([]byte, 600))
+	c, err := b.Consume(ctx, broker.Consume{VHost: "/", Queue: "q", Prefetch: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	out := &sentStream{ctx: context.WithValue(ctx, lifeKey{}, ctx)}
+	s := &Server{b: b, cfg: Config{DeliveryBatch: messages, DeliveryBytes: DefaultDeliveryBytes}}
+	x := &consumeStream{s: s, c: c, stream: out, tasks: make(chan task, 1)}
+	x.tasks <- task{settled: &brokerv1.Settled{Request: 7}}
+	ended, err := x.notify(x.carryOut(ctx, task{cancel: true, requeue: true}))
+	if !ended && err == nil {
+		err = x.write()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range out.sent {
+		for _, d := range r.GetDeliveries().GetDeliveries() {
+			got = append(got, fmt.Sprint("delivery ", d.GetDeliveryId()))
+		}
+		switch {
+		case r.GetCancelled() != nil:
+			got = append(got, r.GetCancelled().GetCause())
+		case r.GetSettled() != nil:
+			got = append(got, fmt.Sprint("settled ", r.GetSettled().GetRequest()))
+		}
+	}
+	if want := []string{"delivery 1", "delivery 2", "client", "settled 7"}; !slices.Equal(got, want) {
+		t.Errorf("the client gets %q, want %q", got, want)
+	}
+}
+
 // G4, CN-1: settlements that come after the end of their consumer are not answered as stored. The client is notified of
 // the end instead.
 func TestSettlementAfterTheEnd(t *testing.T) {
