@@ -194,6 +194,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 		now: part.Now, clients: part.Clients(), policies: part.Policies(),
 		open: func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) },
 	})
+	b.losses.ask = part.LostMembers
 	b.run()
 	return b
 }

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/quorate/quorate/broker/permission"
@@ -29,14 +28,12 @@ func (b *Broker) figures() (*allFigures, error) {
 	if s.last != nil {
 		before = s.last.led
 	}
-	var lost map[id.QueueUID][]id.NodeID
-	var asks sync.WaitGroup
-	asks.Go(func() { lost = b.lostMembers() })
+	b.losses.refresh(b.life)
 	all, err := b.cluster.AllFigures(ctx, before)
-	asks.Wait()
 	if err != nil {
 		return nil, err
 	}
+	lost := b.losses.newest(b.life, figuresTimeout)
 	s.last = &allFigures{at: time.Now(), led: all, alive: map[id.NodeID]bool{}, lost: lost, silent: id.Names(all.Silent)}
 	for i := range status.Nodes {
 		if n := &status.Nodes[i]; n.Alive && n.Refused == "" {

@@ -14,6 +14,8 @@ const (
 	figuresFreshFor = time.Second
 	// figuresTimeout bounds a question to all nodes for them; nodes that do not answer within 2 s are left out.
 	figuresTimeout = 5 * time.Second
+	// lossesWait bounds the wait for lost members, from the question on, where the figures of a single queue are there.
+	lossesWait = 200 * time.Millisecond
 )
 
 // sharedFigures are the newest figures of all queues, which lists share: however many ask, each node is asked once in
@@ -28,18 +30,11 @@ type allFigures struct {
 	at     time.Time
 	led    *cluster.AllFigures
 	alive  map[id.NodeID]bool
-	lost   map[id.QueueUID][]id.NodeID
+	lost   lostMembers
 	silent []string
 }
 
 // online reports whether a queue's member on a node is there and has what it had stored.
 func (f *allFigures) online(q id.QueueUID, n id.NodeID) bool {
 	return f.alive[n] && !slices.Contains(f.lost[q], n)
-}
-
-// sharedLosses are the newest cluster.LostMembers, which lists and single queues share like sharedFigures.
-type sharedLosses struct {
-	mu   sync.Mutex // held while the nodes are asked
-	at   time.Time
-	last map[id.QueueUID][]id.NodeID // nil: the nodes were not asked yet
 }

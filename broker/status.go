@@ -151,32 +151,14 @@ func policyName(p *catalog.Policy) string {
 	return p.Name
 }
 
-// lostMembers returns the nodes of the members that have lost what they had stored, by queue. Such a member does not vote
-// before it is built anew, although its node is there.
-func (b *Broker) lostMembers() map[id.QueueUID][]id.NodeID {
-	s := &b.losses
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil || time.Since(s.at) >= figuresFreshFor {
-		ctx, cancel := context.WithTimeout(b.life, figuresTimeout) // not the caller's: others wait for the same answers
-		defer cancel()
-		s.last = b.cluster.LostMembers(ctx)
-		s.at = time.Now()
-	}
-	return s.last
-}
-
 // addFigures asks the queue's leader. Without a leader it finds out which members run.
 func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
-	asked := make(chan []id.NodeID, 1)
-	go func() { asked <- b.lostMembers()[rec.UID] }()
+	b.losses.refresh(b.life)
 	s, err := c.Leaders().Figures(ctx, rec.UID)
-	var lost []id.NodeID
-	select {
-	case lost = <-asked:
-	case <-ctx.Done():
+	if err != nil && ctx.Err() != nil {
 		return
 	}
+	lost := b.losses.newest(ctx, lossesWait)[rec.UID]
 	if err != nil {
 		q.Online = runningMembers(ctx, c, without(rec.Members, lost))
 		q.State = stateWithout(len(q.Online), len(q.Members))
