@@ -68,7 +68,8 @@ func (c *Consumer) rewind() {
 }
 
 // opened processes the answer to the registration. If the registration was repeated, nobody knows
-// what an earlier one has delivered already, so the consumer asks for everything that it holds.
+// what an earlier one has delivered already, so the consumer asks for everything that it holds. With
+// auto-ack it holds nothing, and has only what came early.
 func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 	if r.Code != quorumq.CodeOK || c.open {
 		return
@@ -83,10 +84,11 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, out *outbox) {
 		c.credited = 0 // the limit that the registration carried is below the first id
 	}
 	c.tracker = session.NewConsumer(c.key, c.base)
+	if !repeated || c.cfg.AutoAck {
+		c.handleDeliveries(early, out)
+	}
 	if repeated {
 		c.tracker.Rewind()
-	} else {
-		c.handleDeliveries(early, out)
 	}
 	c.creditLocked()
 }

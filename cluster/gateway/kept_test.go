@@ -103,3 +103,42 @@ func TestPendingUntilDelivered(t *testing.T) {
 		})
 	}
 }
+
+// DEL-4: deliveries with auto-ack that overtake the answer to the registration come, too, if their leader fails before it
+// answers, so that the registration is repeated.
+func TestEarlyOfRepeatedRegistration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 4
+		q, l := ledWith(t, messages)
+		l.held = func(_ quorumq.MsgID, done func(traffic.Holding, error)) { done(traffic.Holding{Last: messages}, nil) }
+		var got []string
+		opened := make(chan error, 1)
+		go func() {
+			_, err := q.Consume(t.Context(), ConsumerConfig{
+				AutoAck: true,
+				Deliver: func(ds []traffic.Delivery) {
+					for i := range ds {
+						got = append(got, fmt.Sprintf("delivery %d", ds[i].MsgID))
+					}
+				},
+				Skipped: func(n uint64, upTo quorumq.MsgID) { got = append(got, fmt.Sprintf("%d skipped up to %d", n, upTo)) },
+			})
+			opened <- err
+		}()
+		l.lose(<-l.submitted, true)
+		if len(l.assigned) != messages {
+			t.Fatalf("%d messages are assigned, want %d", len(l.assigned), messages)
+		}
+		l.assigned[1].Consumer.Session = 0 // it is lost
+		q.g.Deliver(q.uid, l.assigned)
+		l.apply(<-l.submitted)
+		if err := <-opened; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if want := []string{"delivery 1", "delivery 3", "delivery 4", "1 skipped up to 4"}; !slices.Equal(got, want) {
+			t.Errorf("the client gets %q, want %q", got, want)
+		}
+	})
+}
