@@ -31,6 +31,7 @@ type tries struct {
 	retry backoff
 	most  uint64 // as far as any try has come
 	since time.Time
+	owed  bool // a node has not had its try yet; it gets one, even if the patience is over
 }
 
 func (p Patience) begin() *tries { return &tries{Patience: p, since: time.Now()} }
@@ -56,7 +57,7 @@ func (t *tries) bound(ctx context.Context) (bounded context.Context, more, end f
 // again waits before another try. It returns nil to try, and otherwise why not.
 func (t *tries) again(ctx context.Context, c *Client, err error) error {
 	if ctx.Err() == nil && (passing(err) || askedToWait(err) > 0) {
-		if t.For > 0 && time.Since(t.since) >= t.For {
+		if t.For > 0 && !t.owed && time.Since(t.since) >= t.For {
 			return fmt.Errorf("%w for %v: %w", ErrNoProgress, t.For, fromGRPC(err))
 		}
 		if t.Waiting != nil {
@@ -70,8 +71,9 @@ func (t *tries) again(ctx context.Context, c *Client, err error) error {
 type ExportQueueRequest struct {
 	VHost, Queue string
 	HeadOnly     bool // only the first block
-	// Nodes are client addresses. The first of them that the client knows and that answers sends the copy; none: any. A
-	// node that has no copy of the queue, or leads it, passes on what another one reads, if it can.
+	// Nodes are client addresses. The first of them that the client knows and that answers sends the copy; none: any. If
+	// it fails, the next one is asked, and each once before the patience ends the call. A node that has no copy of the
+	// queue, or leads it, passes on what another one reads, if it can.
 	Nodes    []string
 	Patience Patience
 }
@@ -82,9 +84,11 @@ type ExportQueueRequest struct {
 // patience bound it. The caller needs the tag administrator.
 func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin func() error, block func([]byte) error) error {
 	var own error // of the caller's functions
+	turns := newTurns(r.Nodes)
 	for all := r.Patience.begin(); ; {
-		blocks := uint64(0)
-		err := c.tryFirst(ctx, r.Nodes, func(ctx context.Context, n *node) error {
+		blocks, asked := uint64(0), ""
+		err := c.tryFirst(ctx, turns.addresses, func(ctx context.Context, n *node) error {
+			asked = n.address
 			if own = begin(); own != nil {
 				return nil //nolint:nilerr // it is no fault of the node's; own is returned below
 			}
@@ -114,6 +118,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 		case err == nil:
 			return nil
 		}
+		all.owed = turns.failed(asked)
 		if err := all.again(ctx, c, err); err != nil {
 			return err
 		}

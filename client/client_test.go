@@ -131,6 +131,9 @@ func serve(t *testing.T, f interface {
 	s := grpc.NewServer()
 	brokerv1.RegisterBrokerServer(s, f)
 	brokerv1.RegisterAdminServer(s, f)
+	if b, is := f.(brokerv1.BackupsServer); is {
+		brokerv1.RegisterBackupsServer(s, b)
+	}
 	healthv1.RegisterHealthServer(s, health.NewServer())
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)

@@ -40,7 +40,7 @@ type Create struct {
 	// Seen is called as the backup goes on, often; it must not block.
 	Seen func(Progress)
 	// Patience is how long one queue is tried without anything coming; 0: two minutes. Then the backup goes on without
-	// the queue. After maxPatient such queues, others are tried once.
+	// the queue. After maxPatient such queues, others are tried once on each node that has a copy.
 	Patience time.Duration
 
 	senders  senders
@@ -108,7 +108,7 @@ func (c *Create) copyAll(ctx context.Context, w *archive.Writer) error {
 func (c *Create) patience(q *client.QueueInfo) client.Patience {
 	p := client.Patience{For: cmp.Or(c.Patience, defaultPatience), Waiting: func(err error) { c.progress.waits(q, err) }}
 	if len(c.missing) >= maxPatient {
-		p.For = 1 // as soon as a try fails
+		p.For = 1 // as soon as each node that has a copy has failed
 	}
 	return p
 }
