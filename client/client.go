@@ -207,7 +207,7 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 
 // tryFirst is try, on the first of some addresses where a node accepts work, if there is one.
 func (c *Client) tryFirst(ctx context.Context, addresses []string, f func(context.Context, *node) error) error {
-	n, err := c.nodes.pickFirst(ctx, addresses)
+	n, err := c.nodes.pickFirst(ctx, time.Now(), addresses)
 	if err != nil {
 		return err
 	}

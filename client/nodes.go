@@ -59,6 +59,9 @@ type node struct {
 	probed   time.Time // when its last probe ended
 	doubted  bool      // the current probe takes long
 	unfit    bool      // the node reports that clients do better elsewhere
+
+	passUntil time.Time     // until then pickFirst passes the node over
+	passFor   time.Duration // how long that is or was; 0: it has answered since
 }
 
 // begin begins a life. mu is held, or no other goroutine knows the node yet.
@@ -148,7 +151,7 @@ func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, 
 		return false, fmt.Errorf("client: node %s: %w", n.address, err)
 	}
 	n.mu.Lock()
-	n.seen = time.Now()
+	n.seen, n.passUntil, n.passFor = time.Now(), time.Time{}, 0
 	n.mu.Unlock()
 	return err != nil || r.GetStatus() == healthv1.HealthCheckResponse_SERVING, nil
 }
@@ -295,7 +298,7 @@ func (ns *nodes) reconnect(n *node) {
 		return
 	}
 	n.mu.Lock()
-	fresh.badUntil = n.badUntil
+	fresh.badUntil, fresh.passUntil, fresh.passFor = n.badUntil, n.passUntil, n.passFor
 	n.mu.Unlock()
 	_ = n.conn.Close() // an error changes nothing
 }

@@ -15,6 +15,9 @@ import (
 // address costs no more than that.
 const pickStagger = 200 * time.Millisecond
 
+// maxPass limits how long pickFirst passes over a node that does not answer. The first time, that is badTime.
+const maxPass = 5 * time.Minute
+
 // answer is the result of asking a node.
 type answer struct {
 	node *node
@@ -22,32 +25,58 @@ type answer struct {
 }
 
 // pickFirst returns the first of some addresses whose node accepts new work, and otherwise what pick returns. Addresses
-// that the client does not know are left out, and those of nodes that failed lately. Other calls go on where they were.
-func (ns *nodes) pickFirst(ctx context.Context, addresses []string) (*node, error) {
+// that the client does not know are left out, and those of nodes that failed lately or did not answer pickFirst. Other calls
+// go on where they were.
+func (ns *nodes) pickFirst(ctx context.Context, now time.Time, addresses []string) (*node, error) {
 	if len(addresses) == 0 {
 		return ns.pick(ctx)
 	}
-	now := time.Now()
 	candidates, err := ns.candidates(now)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range addresses {
-		i := slices.IndexFunc(candidates, func(n *node) bool { return n.address == a && !n.bad(now) })
+		i := slices.IndexFunc(candidates, func(n *node) bool { return n.address == a && !n.bad(now) && !n.passed(now) })
 		if i < 0 {
 			continue
 		}
 		n := candidates[i]
-		err := ns.ready(ctx, n, now, false)
+		err := ns.readySoon(ctx, n, now)
 		if err == nil {
 			return n, nil
 		}
 		if ctx.Err() != nil {
 			return nil, noneAnswers([]error{err})
 		}
-		ns.lost(n, err)
 	}
 	return ns.pick(ctx)
+}
+
+// readySoon is ready of a node that the call prefers, within pickStagger. If it fails, pickFirst passes the node over for a
+// while. A node that is only late may have other calls and streams, so it counts as lost only when its probe has failed,
+// which goes on meanwhile.
+func (ns *nodes) readySoon(ctx context.Context, n *node, now time.Time) error {
+	if n.fresh(now, ns.cfg.ProbeInterval) {
+		return nil
+	}
+	probed := make(chan error, 1)
+	go func() {
+		err := ns.ready(ctx, n, now, false)
+		if err != nil && ctx.Err() == nil {
+			n.passOver(now) // before lost, which may replace the node
+			ns.lost(n, err)
+		}
+		probed <- err
+	}()
+	late := time.NewTimer(pickStagger)
+	defer late.Stop()
+	select {
+	case err := <-probed:
+		return err
+	case <-late.C:
+		n.passOver(now)
+		return fmt.Errorf("client: node %s has not answered for %v", n.address, pickStagger)
+	}
 }
 
 // pick returns a node that answers, the last one used if it does. The others are asked after it,
@@ -121,6 +150,25 @@ func (n *node) bad(now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return now.Before(n.badUntil)
+}
+
+// passOver makes pickFirst pass the node over, for twice as long each time, until it answers a probe. Calls that ask it at
+// the same time count once.
+func (n *node) passOver(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if now.Before(n.passUntil) {
+		return
+	}
+	n.passFor = min(max(2*n.passFor, badTime), maxPass)
+	n.passUntil = now.Add(n.passFor)
+}
+
+// passed reports that pickFirst passes the node over.
+func (n *node) passed(now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return now.Before(n.passUntil)
 }
 
 // fresh reports that the node has answered within the given time.
