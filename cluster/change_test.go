@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -256,6 +257,72 @@ func TestMemberJoinsLongLog(t *testing.T) {
 		t.Errorf("of %d entries it has applied %d one by one, want at most half", s.AppliedIndex, s.Entries)
 	}
 	n.intactQueue(t, q, joins, confirmed)
+}
+
+// A voter that was away while another member joined gets what it lacks entry by entry: no snapshot for the one that joins drops
+// that from the log.
+func TestMemberAwayWhileAnotherJoins(t *testing.T) {
+	t.Parallel()
+	const history = 2500
+	n := newTestNodes(t, func(c *Config) { c.Reconcile.Disabled = true })
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	q := a.declare(t, "q", 3)
+	n.has(q, "a", "b", "c")
+	n.start("d")
+	n.transferTo(t, q, "a")
+	n.stop("b")
+	confirmed := a.publishAll(t, q, "m", history)
+	if err := a.operator.AddMember(testContext(t), q, "d", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.start("b")
+	poll(t, "b has all", func() error {
+		m := n.nodes["b"].host.Member(q)
+		if m == nil {
+			return errWaiting
+		}
+		if s := m.Group().Stats(); s.AppliedIndex < history {
+			return fmt.Errorf("applied: %d", s.AppliedIndex)
+		}
+		return nil
+	})
+	if s := n.nodes["b"].host.Member(q).Group().Stats(); s.SnapshotIndex > 0 || s.Entries < history {
+		t.Errorf("it got a snapshot of entry %d and %d entries, want all entries", s.SnapshotIndex, s.Entries)
+	}
+	n.intactQueue(t, q, "b", confirmed)
+}
+
+// For a change that waits for the catalog one snapshot is taken, and not one in each attempt.
+func TestOneSnapshotForChangeThatWaits(t *testing.T) {
+	t.Parallel()
+	const history = 2100
+	n := newTestNodes(t, func(c *Config) { c.Reconcile.Disabled, c.CommandTimeout = true, 3*time.Second })
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 1)
+	leader := n.leader(q)
+	others := slices.DeleteFunc([]id.NodeID{"a", "b", "c"}, func(i id.NodeID) bool { return i == leader.cfg.Node })
+	letGo := leader.hold(t)
+	if _, err := leader.catalog.Propose(testContext(t), &catalog.BeginMemberChange{UID: q, Join: others[0]}); err != nil {
+		t.Fatal(err)
+	}
+	n.stop(others...) // and with them the catalog's majority
+	var taken []uint64
+	for i := range 2 {
+		leader.publishAll(t, q, fmt.Sprint(i, " "), history)
+		letGo()
+		poll(t, "an attempt begins", func() error {
+			if len(leader.changeSlots) == 0 {
+				return errWaiting
+			}
+			return nil
+		})
+		letGo = leader.hold(t) // it has ended
+		taken = append(taken, leader.host.Member(q).Group().Stats().SnapshotIndex)
+	}
+	if taken[0] == 0 || taken[1] != taken[0] {
+		t.Errorf("snapshots of the entries %d, want one in the first attempt alone", taken)
+	}
 }
 
 // RE-3: whoever asks for a change that goes on already waits for it, and for no longer than he wants to.

@@ -25,14 +25,18 @@ const (
 	barrierTimeout = 2 * time.Second
 )
 
+// Trailing returns how many entries a snapshot of now leaves behind in the log.
+func (g *Group[R, E]) Trailing() uint64 {
+	if g.c.Scarce() {
+		return min(uint64(minTrailing), g.c.TrailingEntries)
+	}
+	entries, _ := g.c.Storage.Newest(g.raft.Load().LastIndex(), trailingBytes)
+	return min(g.c.TrailingEntries, max(minTrailing, entries))
+}
+
 // fitTrailing sets how many entries the next snapshot leaves behind in the log.
 func (g *Group[R, E]) fitTrailing() {
-	r := g.raft.Load()
-	n := min(uint64(minTrailing), g.c.TrailingEntries)
-	if !g.c.Scarce() {
-		entries, _ := g.c.Storage.Newest(r.LastIndex(), trailingBytes)
-		n = min(g.c.TrailingEntries, max(minTrailing, entries))
-	}
+	n, r := g.Trailing(), g.raft.Load()
 	c := r.ReloadableConfig()
 	if c.TrailingLogs == n {
 		return

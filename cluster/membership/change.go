@@ -28,6 +28,9 @@ const (
 	// snapshotBeforeJoin is a number of entries after the last snapshot. If there are more, a snapshot is taken first,
 	// so that a joining member need not receive and apply them: at a few thousand a second on a busy machine.
 	snapshotBeforeJoin = 2048
+	// trailingShare: another voter may lack one in so many of the entries that stay behind that snapshot. The rest is for
+	// those that come while it is taken.
+	trailingShare = 2
 	// joinTick is the time between two looks at how far a joining member is.
 	joinTick = 50 * time.Millisecond
 	// maxJoinLag is how many entries a member may lack when it gets its vote.
@@ -68,10 +71,11 @@ type Changer struct {
 
 // changeState is what is remembered of a change between attempts.
 type changeState struct {
-	id       uint64
-	progress operation.Progress
-	moved    time.Time // when the joining member last made progress
-	applied  uint64    // by the joining member
+	id        uint64
+	progress  operation.Progress
+	shortened bool      // a snapshot was taken for the joining member, or was tried
+	moved     time.Time // when the joining member last made progress
+	applied   uint64    // by the joining member
 }
 
 // NewChanger returns one that does nothing until Run is called.

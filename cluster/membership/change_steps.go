@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -93,7 +94,7 @@ func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g
 		return m.settle(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
-		m.shorten(q)
+		m.shorten(ctx, q, s, g, at.Voters)
 		return m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().AddNonvoter(ctx, g.Join) })
 	}
 	if err := m.catchUp(ctx, q, s, g); err != nil {
@@ -111,15 +112,37 @@ func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g
 }
 
 // shorten takes a snapshot if the log is long, so that a joining member gets the queue's state and not its history. Without
-// one it gets the whole log, which only takes longer.
-func (m *Changer) shorten(q *replica.Member) {
-	s := q.Group().Stats()
-	if s.LastIndex-s.SnapshotIndex <= snapshotBeforeJoin {
+// one it gets the whole log, which only takes longer. So none is taken that would have the same happen to another member,
+// and one at most on a leader: the change may wait long for the catalog, in one attempt after another.
+func (m *Changer) shorten(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, voters []id.NodeID) {
+	log := q.Group().Stats()
+	if s.shortened || log.LastIndex-log.SnapshotIndex <= snapshotBeforeJoin || !m.upToDate(ctx, q, g, voters) {
 		return
 	}
+	s.shortened = true
 	if err := q.Group().Snapshot(); err != nil {
 		m.cfg.Logger.Warn("no snapshot for a joining member: it gets the whole log", "queue", q.UID().String(), "error", err)
 	}
+}
+
+// upToDate reports whether the other voters lack no entry that a snapshot would drop from the log: they would get the whole
+// queue instead. One that does not answer may be back at any time. The one that leaves is soon wiped.
+func (m *Changer) upToDate(ctx context.Context, q *replica.Member, g *catalog.MemberChange, voters []id.NodeID) bool {
+	others := slices.DeleteFunc(slices.Clone(voters), func(n id.NodeID) bool { return n == m.cfg.Node || n == g.Leave })
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	last, kept := q.Group().Stats().LastIndex, q.Group().Trailing()
+	have := peer.Each(others, func(n id.NodeID) bool {
+		r, err := m.cfg.Leaders.StatusAt(ctx, n, q.UID())
+		return err == nil && hasNearly(r.GetGroup(), last, kept)
+	})
+	return len(have) == len(others)
+}
+
+// hasNearly reports whether a member that runs lacks few enough of the entries up to last, where a snapshot leaves so many
+// behind.
+func hasNearly(g *nodev1.GroupStatus, last, kept uint64) bool {
+	return g != nil && g.GetFailed() == "" && g.GetLastIndex()+kept/trailingShare >= last
 }
 
 // catchUp waits until the joining member has what was committed when it was asked for,
