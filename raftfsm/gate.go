@@ -41,6 +41,7 @@ type gate struct {
 	stop      <-chan struct{}
 	rpcs      chan raft.RPC // to raft
 	snapshots atomic.Int32  // being sent
+	catchUps  catchUps      // of members that have got one
 
 	one     sync.Mutex            // around a call whose answer has to wait
 	answers chan raft.RPCResponse // of raft, to that call; nil before the first
@@ -218,7 +219,18 @@ func (t *gate) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.
 	if err != nil || len(req.Entries) == 0 || !resp.Success {
 		return err
 	}
+	t.stored(id, req)
 	return t.await(at, make(chan raft.RPCResponse, 1))
+}
+
+// stored notes what a follower has stored, if it catches up behind a snapshot.
+func (t *gate) stored(by raft.ServerID, req *raft.AppendEntriesRequest) {
+	if !t.catchUps.some.Load() {
+		return
+	}
+	if last, err := t.disk.log.LastIndex(); err == nil {
+		t.catchUps.stored(by, req.Entries[len(req.Entries)-1].Index, last)
+	}
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -230,7 +242,7 @@ func (t *gate) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (r
 	if err != nil {
 		return nil, err
 	}
-	return newGatePipeline(p, t), nil
+	return newGatePipeline(p, t, id), nil
 }
 
 // now is AppendEntries that does not wait for a connection, if the transport knows the
@@ -254,7 +266,11 @@ func (t *gate) InstallSnapshot(
 ) error {
 	t.snapshots.Add(1)
 	defer t.snapshots.Add(-1)
-	return t.Transport.InstallSnapshot(id, to, req, resp, data)
+	err := t.Transport.InstallSnapshot(id, to, req, resp, data)
+	if err == nil && resp.Success {
+		t.catchUps.begin(id, req) // before raft closes the reader, which holds the entries until then
+	}
+	return err
 }
 
 // RequestPreVote implements raft.WithPreVote.

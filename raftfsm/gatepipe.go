@@ -23,6 +23,7 @@ const (
 type gatePipeline struct {
 	raft.AppendPipeline
 	gate    *gate
+	peer    raft.ServerID
 	results chan raft.AppendFuture
 	ready   chan raft.RPCResponse
 	closed  chan struct{} // by raft, which then reads no more results
@@ -33,9 +34,9 @@ type gatePipeline struct {
 }
 
 // newGatePipeline returns a pipeline whose results wait until the leader's own entry is durable.
-func newGatePipeline(p raft.AppendPipeline, t *gate) raft.AppendPipeline {
+func newGatePipeline(p raft.AppendPipeline, t *gate, peer raft.ServerID) raft.AppendPipeline {
 	return &gatePipeline{
-		AppendPipeline: p, gate: t, closed: make(chan struct{}),
+		AppendPipeline: p, gate: t, peer: peer, closed: make(chan struct{}),
 		results: make(chan raft.AppendFuture, pipelineResults), ready: make(chan raft.RPCResponse, 1),
 	}
 }
@@ -132,6 +133,7 @@ func (p *gatePipeline) next() (wal.Position, bool) {
 // pass hands one result to raft.
 func (p *gatePipeline) pass(f raft.AppendFuture, at wal.Position) {
 	if resp := f.Response(); resp.Success && len(f.Request().Entries) > 0 {
+		p.gate.stored(p.peer, f.Request())
 		if err := p.gate.await(at, p.ready); err != nil {
 			resp.Success = false // raft gives the pipeline up and counts nothing
 		}

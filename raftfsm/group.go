@@ -139,7 +139,7 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 		writes:  newStopwatch(g.c.StallTimeout, g.watch.announce),
 		running: func() bool { return g.raft.Load() != nil },
 		votes:   voters{configuration: g.configuration},
-		barred:  g.barred,
+		barred:  g.barred, needed: g.needed,
 	}
 	silent := func() bool { return g.Failed() != nil || g.Stalled() }
 	leads := func(term uint64) bool { return leaderTerm(g.raft.Load()) == term }

@@ -23,6 +23,7 @@ type guard struct {
 	disk    *durability
 	votes   voters
 	barred  func() bool // the member must not vote for itself
+	needed  func(last uint64) uint64
 
 	mu   sync.Mutex
 	last struct{ index, term uint64 } // of the entry that was stored last; zero: not known
@@ -154,8 +155,19 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// DeleteRange implements raft.LogStore.
+// DeleteRange implements raft.LogStore. Of the entries that a snapshot stands for, those that are needed stay: raft drops them
+// with a later snapshot.
 func (g *guard) DeleteRange(from, to uint64) error {
+	last, err := g.LastIndex()
+	if err != nil {
+		return err
+	}
+	if to < last {
+		to = min(to, g.needed(last)-1)
+	}
+	if to < from {
+		return nil
+	}
 	g.votes.changed()
 	if index, _ := g.newest(); to >= index {
 		g.ends(0, 0)

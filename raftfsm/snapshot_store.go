@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +55,7 @@ type snapshots struct {
 	busy     int           // those, exports, and a compaction under way: nothing else is dropped meanwhile
 	putOff   bool          // compact was called while busy
 	sinks    uint64        // snapshots begun, for the names of temporary files
+	sending  map[*snapshotReader]sentSnapshot
 }
 
 // OpenSnapshots opens a group's snapshot directory. The directory need not exist until the first
@@ -210,6 +213,7 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 	if !r.local {
 		s.busy++
 		s.moving++
+		s.sends(r, math.MaxInt64)
 	}
 	s.mu.Unlock()
 	meta := f.meta()
@@ -217,8 +221,35 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 		if meta.Size, err = s.streamBytes(f); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("raftfsm: group %s: snapshot %s: %w", s.group, name, err), r.Close())
 		}
+		s.mu.Lock()
+		s.sends(r, meta.Size)
+		s.mu.Unlock()
 	}
 	return meta, r, nil
+}
+
+// sends notes how many bytes a snapshot has that is being sent. Until they are counted it has as many as there can be. The
+// caller holds mu.
+func (s *snapshots) sends(r *snapshotReader, bytes int64) {
+	if s.sending == nil {
+		s.sending = map[*snapshotReader]sentSnapshot{}
+	}
+	s.sending[r] = sentSnapshot{r.file.index, bytes}
+}
+
+// sent returns the snapshots that are being sent.
+func (s *snapshots) sent() []sentSnapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.sending))
+}
+
+// endSending ends the sending of a snapshot, whatever came of it.
+func (s *snapshots) endSending(r *snapshotReader) {
+	s.mu.Lock()
+	delete(s.sending, r)
+	s.mu.Unlock()
+	s.arrived()
 }
 
 // covers reports whether this member has all that a snapshot of the present leader stands for. Such a

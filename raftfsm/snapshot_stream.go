@@ -233,7 +233,7 @@ func (r *snapshotReader) Close() error {
 		return nil
 	}
 	if !r.local {
-		r.from.arrived()
+		r.from.endSending(r)
 	}
 	r.from = nil
 	r.err = errors.New("raftfsm: snapshot is closed")
