@@ -41,6 +41,7 @@ type gate struct {
 	stop      <-chan struct{}
 	rpcs      chan raft.RPC // to raft
 	snapshots atomic.Int32  // being sent
+	streams   streams       // of these
 	catchUps  catchUps      // of members that have got one
 
 	one     sync.Mutex            // around a call whose answer has to wait
@@ -266,7 +267,9 @@ func (t *gate) InstallSnapshot(
 ) error {
 	t.snapshots.Add(1)
 	defer t.snapshots.Add(-1)
-	err := t.Transport.InstallSnapshot(id, to, req, resp, data)
+	stream := t.streams.begin(id, data)
+	defer t.streams.end(id, stream)
+	err := t.Transport.InstallSnapshot(id, to, req, resp, stream)
 	if err == nil && resp.Success {
 		t.catchUps.begin(id, req) // before raft closes the reader, which holds the entries until then
 	}

@@ -56,6 +56,9 @@ type halt struct {
 	then    chan error
 }
 
+// haltBytes is where that place is.
+const haltBytes = 8000
+
 func newHalt(t testing.TB) *halt {
 	h := &halt{t: t, reached: make(chan struct{}), then: make(chan error)}
 	t.Cleanup(func() {
@@ -70,7 +73,7 @@ func (h *halt) spoil(r io.Reader) io.Reader {
 	if h.tries.Add(1) > 1 {
 		return r
 	}
-	return cutAt(r, 8000, func() error {
+	return cutAt(r, haltBytes, func() error {
 		close(h.reached)
 		select {
 		case err := <-h.then:
@@ -268,6 +271,34 @@ func TestTransferThatStandsStill(t *testing.T) {
 	until(t, "the old bodies to go", func() bool {
 		return errors.Is(leader.storage.Entry(sentIndex(t, sent), new(raft.Log)), raft.ErrLogNotFound)
 	})
+}
+
+// A leader knows how far the stream to each member is, so that one that stands still can be distinguished from one that goes on.
+func TestStreamIsCounted(t *testing.T) {
+	t.Parallel()
+	h := newHalt(t)
+	c, away := behind(t, h.spoil)
+	leader := c.leader()
+	sent := func(what string, want int64) {
+		t.Helper()
+		for _, m := range c.members {
+			expect := int64(0)
+			if m == away {
+				expect = want
+			}
+			if got := leader.group.Sent(m.node); got != expect {
+				t.Errorf("%s: %d bytes were sent to %s, want %d", what, got, m.node, expect)
+			}
+		}
+	}
+	sent("before", 0)
+	c.open(away)
+	h.wait()
+	sent("it stands still", haltBytes)
+	h.goOn(nil)
+	c.equal()
+	until(t, "the transfer to end", func() bool { return leader.group.Stats().Transfers == 0 })
+	sent("after it", 0)
 }
 
 // sentIndex returns the first entry of a live set.

@@ -76,7 +76,23 @@ type changeState struct {
 	shortened bool      // a snapshot was taken for the joining member, or was tried
 	moved     time.Time // when the joining member last made progress
 	applied   uint64    // by the joining member
+	sent      int64     // of a snapshot to it: an attempt that begins anew is no progress until it is further than those before
 }
+
+// gains notes what the joining member has applied and what was sent to it of a snapshot, and reports whether it has applied
+// more. Until it has the whole snapshot it applies nothing, which may take long. A receiver that stands still shows in what
+// was sent: the stream does not go on without it.
+func (s *changeState) gains(now time.Time, applied uint64, sent int64) (more bool) {
+	more = applied > s.applied
+	if more || sent > s.sent {
+		s.moved = now
+	}
+	s.applied, s.sent = max(s.applied, applied), max(s.sent, sent)
+	return more
+}
+
+// stuck reports whether the joining member has made no progress for too long.
+func (s *changeState) stuck(now time.Time) bool { return now.Sub(s.moved) > joinPatience }
 
 // NewChanger returns one that does nothing until Run is called.
 func NewChanger(cfg ChangerConfig) *Changer {

@@ -159,14 +159,14 @@ func (m *Changer) catchUp(ctx context.Context, q *replica.Member, s *changeState
 			q.Group().Push()
 		}
 		answered = err == nil
-		if err == nil && applied > s.applied {
-			s.applied, s.moved, begun = applied, time.Now(), time.Now()
+		if s.gains(time.Now(), applied, q.Group().Sent(g.Join)) {
+			begun = time.Now()
 		}
 		commit := q.Group().Stats().CommitIndex
 		if err == nil && applied >= target && applied+maxJoinLag >= commit {
 			return nil
 		}
-		if stuck := time.Since(s.moved) > joinPatience; stuck || errors.Is(err, errMemberFailed) {
+		if s.stuck(time.Now()) || errors.Is(err, errMemberFailed) {
 			m.cfg.Logger.Warn("a member cannot join: the change is taken back", "queue", q.UID().String(), "member", string(g.Join), "error", err)
 			return errors.Join(err, m.giveUp(ctx, q, s))
 		}

@@ -3,6 +3,7 @@ package membership
 import (
 	"math"
 	"testing"
+	"time"
 
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -27,5 +28,35 @@ func TestHasNearly(t *testing.T) {
 		if got := hasNearly(x.member, x.last, x.kept); got != x.want {
 			t.Errorf("%s: %v", x.what, got)
 		}
+	}
+}
+
+// A joining member that applies nothing while it gets a snapshot is not given up as long as the stream goes on. It is once the
+// stream stands still, also if attempts that follow get as far as the first one.
+func TestSnapshotIsProgressOfAJoin(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	s := changeState{moved: begun}
+	now := begun
+	for sent := int64(1); now.Sub(begun) < 4*joinPatience; sent++ {
+		now = now.Add(joinPatience - time.Second)
+		if s.gains(now, 0, sent<<20) || s.stuck(now) {
+			t.Fatalf("after %v: stuck %v", now.Sub(begun), s.stuck(now))
+		}
+	}
+	far, still := s.sent, now
+	for _, sent := range []int64{far, 0, far / 2, far} {
+		if now = now.Add(joinPatience / 4); s.stuck(now) {
+			t.Fatalf("given up after %v", now.Sub(still))
+		}
+		s.gains(now, 0, sent)
+	}
+	if now = now.Add(time.Second); !s.stuck(now) {
+		t.Error("not given up although nothing moves")
+	}
+	if !s.gains(now, 7, 0) || s.gains(now, 7, 0) || s.stuck(now) {
+		t.Error("entries are no progress")
+	}
+	if s.gains(now.Add(joinPatience+1), 0, 0) || !s.stuck(now.Add(joinPatience+1)) {
+		t.Error("not given up although it does not answer")
 	}
 }
