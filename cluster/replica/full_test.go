@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -91,6 +92,21 @@ func TestAwakeAfterOthersClosed(t *testing.T) {
 		if open := h.Member(uid) == q; open == full || (q.Life().Err() == nil) == full || h.sleeper(uid) != nil {
 			t.Errorf("full %v: open %v, %v", full, open, q.Life().Err())
 		}
+	}
+}
+
+// What a leader has asked for meanwhile stays, where a queue that hibernated is to be opened because something is due.
+func TestDueWhileItOpens(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.closeHidden(h.hides(uid, true))
+	const at = quorumq.Time(7)
+	due := h.cfg.Clock.NowMs() + time.Hour.Milliseconds()
+	h.timers.set(uid, at, due)
+	h.expire(uid, 0)
+	if gotAt, gotDue := h.timers.at(uid); gotAt != at || gotDue != due {
+		t.Errorf("it is woken for %d at %d, want for %d at %d", gotAt, gotDue, at, due)
 	}
 }
 

@@ -122,8 +122,9 @@ func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 		return
 	}
 	if h.sleeper(q) != nil {
-		// It may not open now, because the disk is full for example. If it does, its leader sets the timer anew.
-		h.timers.set(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
+		// It may not open now, because the disk is full for example. If it does, its leader sets the timer anew, or has just
+		// done so.
+		h.timers.again(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
 	}
 	h.Wake(q)
 }
