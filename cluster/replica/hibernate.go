@@ -37,6 +37,9 @@ const (
 	// nothingNew is a number of entries after the last snapshot: waking and electing a leader add fewer. With no
 	// more, another snapshot frees nothing.
 	nothingNew = 16
+	// longestRestless is how much longer a queue rests, at most, before it is tried again after not all of its members
+	// could be closed.
+	longestRestless = time.Hour
 	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
 	// than the leader's node, in case that node is not there.
 	dueStagger = 2 * time.Second
@@ -93,12 +96,17 @@ func (h *Host) resting(after time.Duration) []resting {
 	return all
 }
 
-// keepAwake wakes the members that are closed, because others could not be. Each time the queue has to rest twice as long
-// before it is tried again: a node that cannot close its member, or may not, would have the others close and open
-// theirs for ever.
+// keepAwake wakes the members that are closed, because others could not be.
 func (q *Member) keepAwake() {
-	q.restless = 2 * q.group.Idle()
+	q.restless = nextRest(q.group.Idle())
 	q.group.Push()
+}
+
+// nextRest returns how long a queue has to rest before it is tried again, which has rested so long and could not hibernate:
+// twice as long, because a node that cannot close its member, or may not, would have the others close and open theirs for
+// ever. A node that was away for days is not to keep the queue awake for as long again.
+func nextRest(idle time.Duration) time.Duration {
+	return idle + min(idle, longestRestless)
 }
 
 // rests returns the group's present state if this member leads it, nothing is in progress and

@@ -193,3 +193,18 @@ func TestOneExpireAtATime(t *testing.T) {
 		t.Error("the next one finds the first")
 	}
 }
+
+// A queue that cannot hibernate is tried again when it has rested twice as long, but at least hourly.
+func TestNextRest(t *testing.T) {
+	for idle, want := range map[time.Duration]time.Duration{
+		0:                  0,
+		time.Minute:        2 * time.Minute,
+		longestRestless:    2 * longestRestless,
+		72 * time.Hour:     73 * time.Hour,
+		1000 * time.Minute: 1060 * time.Minute,
+	} {
+		if got := nextRest(idle); got != want {
+			t.Errorf("after a rest of %v it is tried again after %v, want %v", idle, got, want)
+		}
+	}
+}
