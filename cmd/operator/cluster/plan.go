@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
@@ -70,7 +71,8 @@ type Block struct {
 // that do not depend on it go on.
 //
 // What always holds: the StatefulSet loses a replica only when the broker has forgotten the node; a pod that
-// runs is taken only while all others are ready; a claim is deleted only when it was given up.
+// runs is taken only while all others are ready; a claim is deleted only when it was given up; a pod is not taken while its
+// claim is being deleted.
 func Plan(s *Seen) (Step, []Block) {
 	p := planner{Seen: s}
 	for _, stage := range []func() (Step, bool){
@@ -153,7 +155,7 @@ func (p *planner) mend() (Step, bool) {
 		case !is || !pod.Broken || pod.Going || i >= p.Set.Replicas:
 		case p.Set.Template != p.Template && p.held() == "":
 			return p.changeSet()
-		case !pod.Current:
+		case !pod.Current && !p.claimGoing(i):
 			return Step{Do: TakePod, Node: i, Why: fmt.Sprintf("replacing the pod of node %d, which cannot start as it is", i)}, true
 		}
 	}
@@ -180,7 +182,7 @@ func (p *planner) reach() (Step, bool) {
 		return p.changeSet()
 	}
 	for i := p.highestPod(); i >= 0; i-- {
-		if pod, is := p.Pods[i]; is && !pod.Current && p.held() == "" && i < p.Set.Replicas {
+		if pod, is := p.Pods[i]; is && !pod.Current && p.held() == "" && i < p.Set.Replicas && !p.claimGoing(i) {
 			return Step{Do: TakePod, Node: i, Why: fmt.Sprintf("restarting node %d with its new template: no node serves", i)}, true
 		}
 	}
@@ -189,9 +191,25 @@ func (p *planner) reach() (Step, bool) {
 
 // Reasons for which nodes stay as they are.
 const (
-	reasonPaused  = "Paused"
-	reasonLacking = "ObjectsBlocked"
+	reasonPaused     = "Paused"
+	reasonLacking    = "ObjectsBlocked"
+	reasonClaimGoing = "ClaimGoing"
 )
+
+// claimGoing reports, and says, that a pod must not be taken because somebody has deleted the claim of its volume:
+// Kubernetes keeps both only until the pod ends, and nobody can take that deletion back.
+func (p *planner) claimGoing(node int) bool {
+	if !p.Claims[node].Going {
+		return false
+	}
+	b := Block{v1alpha1.ConditionUpgradeBlocked, reasonClaimGoing, fmt.Sprintf("node %d keeps its pod: its volume claim is being deleted, and its volume "+
+		"would go with the pod. If the other nodes have all that is on it, delete the pod: the node comes back with an empty volume. "+
+		"docs/kubernetes-operator.md says how to keep what is on it", node)}
+	if !slices.Contains(p.blocks, b) { // more than one stage may want to take the pod
+		p.blocks = append(p.blocks, b)
+	}
+	return true
+}
 
 // held is the reason for which no node may get another template now; "": they may.
 func (p *planner) held() string {

@@ -98,8 +98,27 @@ func TestPlan(t *testing.T) {
 		"roll: one starts":              {3, func(s *Seen) { outdate(s); s.Pods[1] = Pod{Current: true} }, Wait, 0, 0, ""},
 		"roll: one unready":             {3, func(s *Seen) { outdate(s); s.Pods[0] = Pod{}; s.Answers[Question{MayTakeDown, 0}] = "" }, TakePod, 0, 0, ""},
 		"roll: cannot start":            {3, func(s *Seen) { outdate(s); s.Pods[0], s.Pods[1] = Pod{Broken: true}, Pod{Broken: true} }, TakePod, 1, 0, ""},
-		"none serves":                   {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
-		"lost: ask":                     {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
+		"roll: its claim is being deleted": {3, func(s *Seen) {
+			outdate(s)
+			s.Claims[2], s.Answers[Question{MayTakeDown, 2}] = Claim{SizeBytes: 10, Going: true}, ""
+		}, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
+		"roll: it cannot start, and its claim is being deleted": {3, func(s *Seen) {
+			outdate(s)
+			s.Pods[2], s.Claims[2], s.Answers[Question{MayTakeDown, 2}] = Pod{Broken: true}, Claim{SizeBytes: 10, Going: true}, ""
+		}, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
+		"roll: two cannot start, and the claim of one is being deleted": {3, func(s *Seen) {
+			outdate(s)
+			s.Pods[1], s.Pods[2], s.Claims[2] = Pod{Broken: true}, Pod{Broken: true}, Claim{SizeBytes: 10, Going: true}
+		}, TakePod, 1, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
+		"its claim is being deleted, and it need not change": {3, func(s *Seen) { s.Claims[2] = Claim{SizeBytes: 10, Going: true} }, Nothing, 0, 0, ""},
+		"none serves, and a claim is being deleted": {3, func(s *Seen) {
+			s.Pods, s.Broker, s.Claims[2] = map[int]Pod{0: {}, 1: {}, 2: {}}, nil, Claim{SizeBytes: 10, Going: true}
+		}, TakePod, 1, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
+		"none serves, and the claim of the last one to change is being deleted": {3, func(s *Seen) {
+			s.Pods, s.Broker, s.Claims[2] = map[int]Pod{0: {Current: true}, 1: {Current: true}, 2: {}}, nil, Claim{SizeBytes: 10, Going: true}
+		}, Wait, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
+		"none serves": {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
+		"lost: ask":   {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
 		"lost: replace": {3, func(s *Seen) {
 			s.Pods[1] = Pod{Current: true}
 			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, ""

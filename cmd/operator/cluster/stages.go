@@ -303,19 +303,26 @@ func (p *planner) roll() (Step, bool) {
 	case p.held() != "":
 		p.hold(fmt.Sprintf("node %d and others", next))
 		return Step{}, false
+	case p.claimGoing(next):
+		return Step{}, false
 	}
 	if step, is := p.unavailable(p.Set.Replicas - len(unready)); is {
 		return step, true
 	}
-	answer, ask, known := p.ask(MayTakeDown, next)
+	return p.restart(next)
+}
+
+// restart takes the pod of a node if the broker has nothing against it.
+func (p *planner) restart(node int) (Step, bool) {
+	answer, ask, known := p.ask(MayTakeDown, node)
 	switch {
 	case !known:
 		return ask, true
 	case answer != "":
-		p.block(v1alpha1.ConditionUpgradeBlocked, "NotSafe", fmt.Sprintf("node %d is not taken down: %s", next, answer))
+		p.block(v1alpha1.ConditionUpgradeBlocked, "NotSafe", fmt.Sprintf("node %d is not taken down: %s", node, answer))
 		return Step{}, false
 	}
-	return Step{Do: TakePod, Node: next, Why: fmt.Sprintf("restarting node %d with its new template", next)}, true
+	return Step{Do: TakePod, Node: node, Why: fmt.Sprintf("restarting node %d with its new template", node)}, true
 }
 
 // unavailable waits for Kubernetes to count as many pods as available. The operator's clock may run ahead of that by which

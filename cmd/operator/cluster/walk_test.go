@@ -245,6 +245,9 @@ func (w *world) setReplicas(n int) {
 // take ends a pod, which must not be the second that serves nobody because of the operator.
 func (w *world) take(i int) {
 	p := w.seen.Pods[i]
+	if w.seen.Claims[i].Going {
+		w.fatal("node %d is taken while its claim is being deleted: its volume would go", i)
+	}
 	if !p.Broken && w.founded {
 		if set := w.seen.Set; p.Ready && set.Available < set.Replicas {
 			w.fatal("node %d is taken while %d of %d pods are available", i, set.Available, set.Replicas)
@@ -289,6 +292,7 @@ func (w *world) kubernetes() {
 			s.Pods[i] = p
 		}
 	}
+	w.release()
 	if s.Set != nil {
 		s.Set.Available = 0
 		for i, p := range s.Pods {
@@ -306,6 +310,26 @@ func (w *world) kubernetes() {
 	if w.removal >= 0 && w.rand.IntN(2) == 0 {
 		w.forget(w.removal)
 		w.removal = -1
+	}
+}
+
+// release lets the claims go that somebody has deleted, once no pod uses them. Where the others could not bear it, somebody
+// keeps the volume, and claims it again.
+func (w *world) release() {
+	s := &w.seen
+	for _, i := range slices.Sorted(maps.Keys(s.Claims)) {
+		c := s.Claims[i]
+		if _, used := s.Pods[i]; used || !c.Going {
+			continue
+		}
+		if _, counts := w.known[i]; !counts || len(w.known) >= 3 && w.up() == len(w.known)-1 && w.removal < 0 {
+			delete(s.Claims, i)
+			delete(w.stores, i)
+			w.log = append(w.log, fmt.Sprintf("claim %d has gone", i))
+			continue
+		}
+		c.Going = false
+		s.Claims[i] = c
 	}
 }
 
@@ -370,7 +394,7 @@ func (w *world) trouble() {
 func (w *world) surprise() {
 	s, i := &w.seen, w.rand.IntN(5)
 	p, is := s.Pods[i]
-	switch w.rand.IntN(7) {
+	switch w.rand.IntN(8) {
 	case 0: // the StatefulSet is scaled by hand
 		if s.Set != nil {
 			s.Set.Replicas, s.Set.Settled = 1+w.rand.IntN(5), false
@@ -405,14 +429,28 @@ func (w *world) surprise() {
 		}
 	case 6:
 		w.quota = !w.quota
+	case 7: // the claim of a pod is deleted by mistake, and stays as long as the pod
+		if c, has := s.Claims[i]; has && is {
+			c.Going = true
+			s.Claims[i] = c
+			w.log = append(w.log, fmt.Sprintf("by hand: claim %d is deleted, and its pod is not", i))
+		}
 	}
 }
 
-// person does what conditions ask for: empty volumes in place of those that are not the right ones, or that cannot grow.
+// person does what conditions ask for: empty volumes in place of those that are not the right ones, or that cannot grow. It
+// ends the pods whose claims somebody has deleted.
 // It also takes back what was done by hand and only hands can mend: marks on claims that are needed for a majority, and
 // claims of stores that were forgotten, whose pods somebody has brought back.
 func (w *world) person() {
 	s := &w.seen
+	for _, i := range slices.Sorted(maps.Keys(s.Claims)) {
+		if p, is := s.Pods[i]; is && s.Claims[i].Going {
+			p.Going = true
+			s.Pods[i] = p
+			return // one at a time
+		}
+	}
 	for _, i := range slices.Sorted(maps.Keys(s.Claims)) {
 		c, pod := s.Claims[i], s.Pods[i]
 		switch _, known := w.known[i]; {
