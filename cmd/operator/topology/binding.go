@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/quorate/quorate/client"
@@ -49,7 +51,9 @@ func (b binding) compare(ctx context.Context, s *session) (bool, []table.Differe
 // apply binds. If the arguments have changed, the former binding goes once the new one is there, so that no message
 // goes astray in between. What was bound is recorded in the status, because only that shows which one to remove.
 func (b binding) apply(ctx context.Context, s *session) (created bool, err error) {
-	status := &as[*v1alpha1.QuorateBinding](s.object).Status
+	o := as[*v1alpha1.QuorateBinding](s.object)
+	status := &o.Status
+	status.Arguments = recorded(status) // it stays if a call fails, after which the condition does not show it any more
 	err = s.call(ctx, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b.request()) })
 	if err != nil {
 		return false, err
@@ -60,16 +64,32 @@ func (b binding) apply(ctx context.Context, s *session) (created bool, err error
 			return false, err
 		}
 	}
-	status.Arguments = as[*v1alpha1.QuorateBinding](s.object).Spec.Arguments.DeepCopy()
+	if status.Arguments = o.Spec.Arguments.DeepCopy(); status.Arguments == nil {
+		status.Arguments = noArguments()
+	}
 	return false, nil
+}
+
+// noArguments records a binding without arguments; nothing recorded means that nothing was bound.
+func noArguments() *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte("{}")} }
+
+// recorded returns the arguments of the binding that the broker has by the status; nil: it has none. Operators before recorded
+// those of a binding without arguments as nil, and its condition shows that it was bound.
+func recorded(status *v1alpha1.QuorateBindingStatus) *apiextensionsv1.JSON {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	if status.Arguments == nil && c != nil && c.Reason == reasonInBroker {
+		return noArguments()
+	}
+	return status.Arguments
 }
 
 // former returns the binding that the status records if it is another one.
 func (b binding) former(status *v1alpha1.QuorateBindingStatus) *binding {
-	if status.Arguments == nil {
+	arguments := recorded(status)
+	if arguments == nil {
 		return nil
 	}
-	former := binding{b.WithArguments(status.Arguments.Raw)}
+	former := binding{b.WithArguments(arguments.Raw)}
 	if former.name() == b.name() {
 		return nil
 	}
