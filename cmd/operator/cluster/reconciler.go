@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -82,12 +84,21 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 	})
-	return ctrl.NewControllerManagedBy(m).Named("cluster").For(&v1alpha1.QuorateCluster{}).
+	return ctrl.NewControllerManagedBy(m).Named("cluster").
+		For(&v1alpha1.QuorateCluster{}, builder.WithPredicates(due())).
 		Owns(&appsv1.StatefulSet{}).
 		Watches(&corev1.Pod{}, ofInstance).
 		Watches(&corev1.PersistentVolumeClaim{}, ofInstance).
 		WithOptions(options()).
 		Complete(r)
+}
+
+// due passes what a look at an object is due for at once: a new specification, annotations such as the one for hands-off, or a
+// deletion. The operator's own writes of the status are not: its counts differ from look to look while queues come and go, and
+// each look would cause the next one.
+func due() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{},
+		predicate.NewPredicateFuncs(func(o kube.Object) bool { return !o.GetDeletionTimestamp().IsZero() }))
 }
 
 // Reconcile takes one step for a cluster.

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 )
@@ -49,4 +50,42 @@ func TestNotLookedAt(t *testing.T) {
 	x.condition(v1alpha1.ConditionReady, metav1.ConditionTrue, "Serving", "3 nodes serve clients")
 	is(metav1.ConditionUnknown)
 	is(metav1.ConditionUnknown)
+}
+
+// A status that the operator writes causes no look, which would write the next one. What people change does.
+func TestDue(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(q *v1alpha1.QuorateCluster)
+		due    bool
+	}{
+		"nothing": {func(*v1alpha1.QuorateCluster) {}, false},
+		"the status": {func(q *v1alpha1.QuorateCluster) {
+			q.Status.ReadyReplicas, q.Status.Nodes = 3, []v1alpha1.NodeStatus{{Name: "orders-0", Members: 7}}
+		}, false},
+		"the finalizer":     {func(q *v1alpha1.QuorateCluster) { q.Finalizers = []string{finalizer} }, false},
+		"the specification": {func(q *v1alpha1.QuorateCluster) { q.Generation++ }, true},
+		"hands off": {func(q *v1alpha1.QuorateCluster) {
+			q.Annotations = map[string]string{v1alpha1.AnnotationHandsOff: "recovery"}
+		}, true},
+		"hands on again": {func(q *v1alpha1.QuorateCluster) { q.Annotations = nil }, true},
+		"a deletion": {func(q *v1alpha1.QuorateCluster) {
+			now := metav1.Now()
+			q.DeletionTimestamp = &now
+		}, true},
+	} {
+		was := &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders", Generation: 1, ResourceVersion: "1"}}
+		if what == "hands on again" {
+			was.Annotations = map[string]string{v1alpha1.AnnotationHandsOff: "recovery"}
+		}
+		is := was.DeepCopy()
+		is.ResourceVersion = "2"
+		c.change(is)
+		if got := due().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != c.due {
+			t.Errorf("%s has changed: a look is due: %v", what, got)
+		}
+	}
+	q := &v1alpha1.QuorateCluster{}
+	if !due().Create(event.CreateEvent{Object: q}) || !due().Delete(event.DeleteEvent{Object: q}) {
+		t.Error("no look is due at an object that comes or goes")
+	}
 }
