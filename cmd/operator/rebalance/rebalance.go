@@ -94,8 +94,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if deleting && !controllerutil.ContainsFinalizer(&o, Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if !deleting && controllerutil.AddFinalizer(&o, Finalizer) {
-		if err := r.kube.Update(ctx, &o); err != nil {
+	if !deleting {
+		if err := r.hold(ctx, &o); err != nil {
 			if apierrors.IsConflict(err) {
 				err = nil // whoever changed it has caused another look
 			}
@@ -119,6 +119,17 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		after = retryWait
 	}
 	return ctrl.Result{RequeueAfter: after}, l.write(ctx, before)
+}
+
+// hold adds the finalizer. An update would also drop the fields that somebody has written as empty, and the API server would
+// refuse it as a change of what is immutable.
+func (r *reconciler) hold(ctx context.Context, o *v1alpha1.QuorateRebalance) error {
+	if controllerutil.ContainsFinalizer(o, Finalizer) {
+		return nil
+	}
+	before := o.DeepCopy()
+	controllerutil.AddFinalizer(o, Finalizer)
+	return r.kube.Patch(ctx, o, kube.MergeFromWithOptions(before, kube.MergeFromWithOptimisticLock{}))
 }
 
 // step carries out the next step and returns when to look again; 0: when something changes.

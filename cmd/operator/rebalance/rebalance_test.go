@@ -7,12 +7,17 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/client/clienttest"
@@ -35,6 +40,16 @@ func (w *world) For(context.Context, string, v1alpha1.ClusterReference) (*client
 	return w.broker, nil
 }
 
+// inMemory returns an API server in memory.
+func inMemory(t *testing.T) kube.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.QuorateRebalance{}).Build()
+}
+
 // newWorld declares two queues that one node leads.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -44,15 +59,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	w := &world{t: t, broker: c}
-	w.reconciler = &reconciler{
-		kube:    fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.QuorateRebalance{}).Build(),
-		brokers: w, recorder: events.NewFakeRecorder(256),
-	}
+	w.reconciler = &reconciler{kube: inMemory(t), brokers: w, recorder: events.NewFakeRecorder(256)}
 	for i := range 2 {
 		q := client.Queue{Name: fmt.Sprint("q", i), Arguments: client.Table{"x-queue-leader-locator": "client-local"}}
 		if _, err := c.DeclareQueue(t.Context(), q); err != nil {
@@ -199,5 +207,21 @@ func TestCancelAndDelete(t *testing.T) {
 	}
 	if o = w.look(o); o != nil {
 		t.Errorf("%+v stays", o.ObjectMeta)
+	}
+}
+
+// The API server refuses updates of an object that somebody wrote with an empty namespace of its cluster, because a client that
+// knows its type drops that. It is looked after all the same.
+func TestExplicitlyEmpty(t *testing.T) {
+	w := &world{t: t, down: true}
+	w.reconciler = &reconciler{brokers: w, recorder: events.NewFakeRecorder(256), kube: interceptor.NewClient(inMemory(t), interceptor.Funcs{
+		Update: func(context.Context, kube.WithWatch, kube.Object, ...kube.UpdateOption) error {
+			fault := field.Invalid(field.NewPath("spec"), "object", "cluster is immutable: make a new object")
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "QuorateRebalance"}, "empty", field.ErrorList{fault})
+		},
+	})}
+	o := w.create("empty")
+	if !controllerutil.ContainsFinalizer(o, Finalizer) || len(o.Status.Conditions) != 1 || o.Status.Conditions[0].Reason != "ClusterNotFound" {
+		t.Errorf("finalizers %q, %+v", o.Finalizers, o.Status)
 	}
 }

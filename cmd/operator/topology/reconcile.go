@@ -65,10 +65,8 @@ func (r *reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if !o.GetDeletionTimestamp().IsZero() {
 		return r.delete(ctx, o)
 	}
-	if controllerutil.AddFinalizer(o, Finalizer) {
-		if err := r.kube.Update(ctx, o); err != nil {
-			return ctrl.Result{}, ignoreConflict(err)
-		}
+	if err := r.hold(ctx, o); err != nil {
+		return ctrl.Result{}, ignoreConflict(err)
 	}
 	before := as[object](o.DeepCopyObject())
 	v := r.keep(ctx, o)
@@ -77,6 +75,17 @@ func (r *reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		r.metrics.Failed(r.kind.name, v.reason)
 	}
 	return ctrl.Result{RequeueAfter: v.after}, r.write(ctx, before, o)
+}
+
+// hold adds the finalizer. An update would also drop the fields that somebody has written as empty, and the API server would
+// refuse it as a change of what is immutable.
+func (r *reconciler) hold(ctx context.Context, o object) error {
+	if controllerutil.ContainsFinalizer(o, Finalizer) {
+		return nil
+	}
+	before := as[object](o.DeepCopyObject())
+	controllerutil.AddFinalizer(o, Finalizer)
+	return r.kube.Patch(ctx, o, kube.MergeFromWithOptions(before, kube.MergeFromWithOptimisticLock{}))
 }
 
 // ignoreConflict passes an error unless somebody has changed the object: then it is looked at again anyway.
