@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,9 +31,18 @@ func (r *Reconciler) end(ctx context.Context, q *v1alpha1.QuorateCluster) error 
 	return kube.IgnoreNotFound(r.Client.Update(ctx, q))
 }
 
-// deleteData deletes the claims, which Kubernetes keeps until no pod uses them, and the Secrets that the operator has made
-// for this cluster. One that the specification names may have been made for another.
-func (r *Reconciler) deleteData(ctx context.Context, q *v1alpha1.QuorateCluster) error {
+// deleteClaims deletes the claims, which Kubernetes keeps until no pod uses them. While there is a StatefulSet of somebody
+// else, such as a release of Helm of the same name, they are its claims: labels and names are the same.
+func (r *Reconciler) deleteClaims(ctx context.Context, q *v1alpha1.QuorateCluster) error {
+	var set appsv1.StatefulSet
+	switch err := r.Client.Get(ctx, kube.ObjectKeyFromObject(q), &set); {
+	case kube.IgnoreNotFound(err) != nil:
+		return err
+	case err == nil && !ours(q, &set):
+		r.Events.Eventf(q, nil, corev1.EventTypeWarning, "ClaimsKept", "Delete",
+			"the volume claims stay, whatever spec.deletion says: there is a StatefulSet %q that this cluster has not made, and they may be its own", set.Name)
+		return nil
+	}
 	var claims corev1.PersistentVolumeClaimList
 	if err := r.Client.List(ctx, &claims, kube.InNamespace(q.Namespace), kube.MatchingLabels(broker.Labels(q))); err != nil {
 		return err
@@ -44,6 +54,15 @@ func (r *Reconciler) deleteData(ctx context.Context, q *v1alpha1.QuorateCluster)
 		if err := kube.IgnoreNotFound(r.Client.Delete(ctx, &claims.Items[i])); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// deleteData deletes the claims, and the Secrets that the operator has made for this cluster. One that the specification names
+// may have been made for another.
+func (r *Reconciler) deleteData(ctx context.Context, q *v1alpha1.QuorateCluster) error {
+	if err := r.deleteClaims(ctx, q); err != nil {
+		return err
 	}
 	made := q.DeepCopy()
 	made.Spec.Secrets = v1alpha1.SecretsSpec{}

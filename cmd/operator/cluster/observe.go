@@ -26,14 +26,19 @@ const (
 	leaving = v1alpha1.Prefix + "leaving"
 )
 
-// current returns the StatefulSet as it is; nil if there is none.
+// current returns the StatefulSet as it is; nil if there is none. One of somebody else, such as a release of Helm of the same
+// name, is an obstacle: its pods and claims have the labels and names of the cluster's.
 func (t *turn) current(ctx context.Context) (*appsv1.StatefulSet, error) {
 	var set appsv1.StatefulSet
-	err := t.Client.Get(ctx, kube.ObjectKeyFromObject(t.q), &set)
-	if apierrors.IsNotFound(err) {
+	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(t.q), &set); {
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // there is none, which is no error
+	case err != nil:
+		return nil, err
+	case !ours(t.q, &set):
+		return nil, taken(kindSet, set.Name)
 	}
-	return &set, err
+	return &set, nil
 }
 
 // observe fills Seen.

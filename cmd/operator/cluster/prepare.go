@@ -199,8 +199,21 @@ const (
 	reasonSpecification = "InvalidSpecification"
 )
 
-// own refuses to take over an object of somebody else, which would go with the cluster. One whose owner was deleted
-// without it, and that the operator made for a cluster of this name, is taken up again. It reports whether one is there.
+// taken is the obstacle that somebody else has made an object.
+func taken(kind, name string) *obstacle {
+	return &obstacle{reasonObjectTaken, fmt.Sprintf("there is a %s %q that this cluster has not made: delete it if nobody needs it, "+
+		"or give the cluster another name", kind, name)}
+}
+
+// ours reports whether an object is a cluster's own. One whose owner was deleted without it, and that the operator made for a
+// cluster of this name, is taken up again.
+func ours(q *v1alpha1.QuorateCluster, there metav1.Object) bool {
+	labels := there.GetLabels()
+	left := metav1.GetControllerOf(there) == nil && labels["app.kubernetes.io/managed-by"] == v1alpha1.FieldManager && labels[instanceLabel] == q.Name
+	return left || metav1.IsControlledBy(there, q)
+}
+
+// own refuses to take over an object of somebody else, which would go with the cluster. It reports whether one is there.
 func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
 	there := &unstructured.Unstructured{}
 	there.SetGroupVersionKind(u.GroupVersionKind())
@@ -210,13 +223,10 @@ func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) (bool, err
 	case err != nil:
 		return false, fmt.Errorf("cluster: read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
-	labels := there.GetLabels()
-	left := metav1.GetControllerOf(there) == nil && labels["app.kubernetes.io/managed-by"] == v1alpha1.FieldManager && labels[instanceLabel] == t.q.Name
-	if left || metav1.IsControlledBy(there, t.q) {
-		return true, nil
+	if !ours(t.q, there) {
+		return false, taken(u.GetKind(), u.GetName())
 	}
-	return false, &obstacle{reasonObjectTaken, fmt.Sprintf("there is a %s %q that this cluster has not made: delete it if nobody needs it, "+
-		"or give the cluster another name", u.GetKind(), u.GetName())}
+	return true, nil
 }
 
 // send has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that

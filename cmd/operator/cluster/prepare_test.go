@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -141,6 +142,62 @@ func TestObjectsOfOthers(t *testing.T) {
 	}
 	if !o.get("orders", &s) || len(s.OwnerReferences) != 1 || !o.get("orders", &appsv1.StatefulSet{}) {
 		t.Errorf("the cluster is not made; its service is %+v", s)
+	}
+}
+
+// A StatefulSet of somebody else, such as a release of Helm of the same name, is left alone with all that is its own: also
+// when the object goes with its data, and when an earlier operator had begun to look after it.
+func TestStatefulSetOfOthers(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		labels := broker.Labels(&v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}})
+		labels["app.kubernetes.io/managed-by"] = "Helm"
+		three := int32(3) // of five: somebody has scaled it down
+		foreign := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", Labels: labels}}
+		foreign.Spec.Replicas, foreign.Status.UpdateRevision = &three, "1"
+		there := []kube.Object{foreign}
+		for i := range 5 {
+			there = append(there, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("data-orders-", i), Labels: labels}})
+		}
+		o, recorder := newOrders(t, there...), events.NewFakeRecorder(100)
+		o.r.Events = recorder
+		var q v1alpha1.QuorateCluster
+		o.get("orders", &q)
+		q.Spec.Deletion = v1alpha1.VolumeDeletionDelete
+		if begun {
+			q.Finalizers = []string{finalizer}
+		}
+		if err := o.kube.Update(t.Context(), &q); err != nil {
+			t.Fatal(err)
+		}
+		if why := o.turn(); !strings.HasPrefix(why, reasonObjectTaken) || !strings.Contains(why, `StatefulSet "orders"`) {
+			t.Errorf("blocked: %q", why)
+		}
+		if o.get("orders", &corev1.Service{}) || o.get("orders-gossip", &corev1.Secret{}) {
+			t.Error("something is made beside what is somebody else's")
+		}
+		if err := o.kube.Delete(t.Context(), &q); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(&q)}); err != nil {
+			t.Fatal(err)
+		}
+		if o.get("orders", &q) {
+			t.Error("the object stays")
+		}
+		var claims corev1.PersistentVolumeClaimList
+		if err := o.kube.List(t.Context(), &claims); err != nil || len(claims.Items) != 5 {
+			t.Errorf("begun %v: of five claims %d are left, %v", begun, len(claims.Items), err)
+		}
+		if !o.get("orders", foreign) || *foreign.Spec.Replicas != 3 {
+			t.Errorf("begun %v: the StatefulSet is %+v", begun, foreign.Spec)
+		}
+		said := ""
+		for len(recorder.Events) > 0 {
+			said += <-recorder.Events + "\n"
+		}
+		if strings.Contains(said, "ClaimsKept") != begun || strings.Count(said, "\n") > 1 {
+			t.Errorf("begun %v: the events are %q", begun, said)
+		}
 	}
 }
 

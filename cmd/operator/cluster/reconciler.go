@@ -198,6 +198,10 @@ func (t *turn) gather(ctx context.Context) error {
 // take gathers, decides and does.
 func (t *turn) take(ctx context.Context) (Step, error) {
 	if err := t.gather(ctx); err != nil {
+		if o, is := errors.AsType[*obstacle](err); is { // the StatefulSet is somebody else's: nothing here is the operator's
+			t.note(kindSet, true, o)
+			return Step{Do: Wait, Why: o.message}, nil
+		}
 		return Step{Do: Wait, Why: err.Error()}, err
 	}
 	for range askedMost {

@@ -25,6 +25,7 @@ const (
 const (
 	kindSpecification = "QuorateCluster"
 	kindSettings      = "settings" // the ConfigMap with the nodes' file
+	kindSet           = "StatefulSet"
 	kindSecret        = "Secret"
 	kindService       = "Service"
 	kindAccount       = "ServiceAccount"
