@@ -10,7 +10,7 @@
 // Each file uses what stands above it.
 //
 //   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go,
-//     shared_figures.go.
+//     shared_figures.go, shared_losses.go.
 //   - The Broker and its figures: broker.go, counters.go, figures.go.
 //   - Queues, exchanges and bindings: queue.go, redeclare.go, declare.go, exchange.go, binding.go, status.go,
 //     queue_list.go.

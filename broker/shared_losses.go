@@ -8,10 +8,6 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// lostMembers are the nodes of the members that have lost what they had stored, by queue. Such a member does not vote before
-// it is built anew, although its node is there.
-type lostMembers map[id.QueueUID][]id.NodeID
-
 // sharedLosses are the newest lost members, which lists and single queues share like sharedFigures. A question to the nodes
 // goes on when those who wanted the answer do not wait for it any longer. All methods may be called concurrently.
 type sharedLosses struct {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -223,4 +224,30 @@ func (q *Queue) busyLocked() bool {
 		}
 	}
 	return false
+}
+
+// handleOutcome processes the answer to a decision.
+func (c *Consumer) handleOutcome(number uint64, r quorumq.Reply, out *outbox) {
+	c.tracker.Answer(number, r)
+	if c.tracker.Gone() {
+		c.gone(out)
+		return
+	}
+	done := c.tracker.Committed()
+	kept := c.flushes[:0]
+	for _, f := range c.flushes {
+		if f.upTo > done {
+			kept = append(kept, f)
+			continue
+		}
+		f.done <- nil
+	}
+	c.flushes = kept
+}
+
+// gone ends a consumer that the queue no longer knows, for example after a long absence of this
+// node, or because the queue is being deleted.
+func (c *Consumer) gone(out *outbox) {
+	why := fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone)
+	c.lose(cmp.Or(c.why, why), out)
 }

@@ -1,9 +1,6 @@
 package gateway
 
 import (
-	"cmp"
-	"fmt"
-
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
@@ -136,42 +133,6 @@ func (c *Consumer) patient() bool {
 
 // unsent reports whether decisions wait until earlier ones are answered.
 func (c *Consumer) unsent() bool { return !c.lost && c.tracker.Unanswered() > c.inFlight }
-
-// handleOutcome processes the answer to a decision.
-func (c *Consumer) handleOutcome(number uint64, r quorumq.Reply, out *outbox) {
-	c.tracker.Answer(number, r)
-	if c.tracker.Gone() {
-		c.gone(out)
-		return
-	}
-	done := c.tracker.Committed()
-	kept := c.flushes[:0]
-	for _, f := range c.flushes {
-		if f.upTo > done {
-			kept = append(kept, f)
-			continue
-		}
-		f.done <- nil
-	}
-	c.flushes = kept
-}
-
-// gone ends a consumer that the queue no longer knows, for example after a long absence of this
-// node, or because the queue is being deleted.
-func (c *Consumer) gone(out *outbox) {
-	why := fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone)
-	c.lose(cmp.Or(c.why, why), out)
-}
-
-// lose notifies the client that the consumer is gone. It closes the session all the same, because
-// the answer may come from a former leader, or a registration may still be under way.
-func (c *Consumer) lose(err error, out *outbox) {
-	c.lost = true
-	c.handKept(out)
-	c.end(err, out)
-	delete(c.q.consumers, c.key.Session)
-	c.q.inbox.ops = append(c.q.inbox.ops, unheard(&quorumq.SessionClosed{Session: c.key.SessionKey}))
-}
 
 // end notifies the client that the consumer is gone, unless the client has closed it.
 func (c *Consumer) end(err error, out *outbox) {

@@ -114,6 +114,16 @@ func (c *Consumer) catchUp(held []traffic.Delivery, last quorumq.MsgID) []traffi
 	return c.resumeUpTo(fresh, held, last)
 }
 
+// lose notifies the client that the consumer is gone. It closes the session all the same, because
+// the answer may come from a former leader, or a registration may still be under way.
+func (c *Consumer) lose(err error, out *outbox) {
+	c.lost = true
+	c.handKept(out)
+	c.end(err, out)
+	delete(c.q.consumers, c.key.Session)
+	c.q.inbox.ops = append(c.q.inbox.ops, unheard(&quorumq.SessionClosed{Session: c.key.SessionKey}))
+}
+
 // handKept passes on what is kept for the answer to a resume, because none will come.
 func (c *Consumer) handKept(out *outbox) {
 	if !c.ended && len(c.kept) > 0 {

@@ -214,7 +214,7 @@ func TestLeaderStopsWithoutDeadLetter(t *testing.T) {
 			var d quorumq.Delivery
 			config := quorumq.DefaultConfig()
 			q.Read(func(s *quorumq.Queue) { d = s.Assigned(nil, c, 0)[0] })
-			config.DeadLetter = quorumq.DeadLetterAtLeastOnce
+			config.DeadLetter, config.Overflow = quorumq.DeadLetterAtLeastOnce, quorumq.OverflowRejectPublish
 			h.do(q.uid, &quorumq.Configure{Config: config})
 			h.do(q.uid, &quorumq.Discard{Consumer: c, Ranges: []quorumq.MsgIDRange{{First: d.MsgID, Last: d.MsgID}}})
 			led := q.Led()
