@@ -40,11 +40,11 @@ func dataKinds() []Kind {
 		flip("flip-mark", "a copy of the mark", files{patterns: []string{"mark.*"}}),
 		using(Kind{
 			Name: "wiped", Does: "empties a node's disk; it comes back under its id when its store is given up", Roles: one, Class: "wiped", Alone: true, Named: true,
-			Shortest: time.Second, Longest: 4 * time.Second,
+			Long: true, Shortest: time.Second, Longest: 4 * time.Second,
 		}, "empty disks", wiped),
 		using(Kind{
 			Name: "recover", Does: "empties the disks of two nodes of three, and lets the third go on alone by quorate recover until they have joined again",
-			Roles: []Role{All}, Class: "recovered", Alone: true, Named: true, Longest: 2 * time.Second,
+			Roles: []Role{All}, Class: "recovered", Alone: true, Named: true, Long: true, Longest: 2 * time.Second,
 		}, "recover nodes", recovered),
 	}
 }

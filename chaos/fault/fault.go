@@ -82,6 +82,8 @@ type Kind struct {
 	// Chance says that nothing may show the fault although it was put in, for example because nobody
 	// reads what it hit.
 	Chance bool
+	// Long says that it takes half a minute and more, with its healing: it comes half as often as others.
+	Long bool
 	// Shortest and Longest bound how long it lasts.
 	Shortest, Longest time.Duration
 }

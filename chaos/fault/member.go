@@ -37,11 +37,11 @@ func memberKinds() []Kind {
 		}, "end processes", change),
 		using(Kind{
 			Name: "scale", Does: "adds a node and takes one out, which comes back with an empty disk in its place; where only the newest can leave, that one",
-			Roles: one, Class: "scaled", Alone: true, Named: true, Longest: 2 * time.Second,
+			Roles: one, Class: "scaled", Alone: true, Named: true, Long: true, Longest: 2 * time.Second,
 		}, "add nodes", scale),
 		using(Kind{
 			Name: "build", Does: "restarts nodes one after another with another build, and then back", Roles: []Role{Anyone, Majority, All},
-			Class: "restarted", Alone: true, Longest: 2 * time.Second,
+			Class: "restarted", Alone: true, Long: true, Longest: 2 * time.Second,
 		}, "run another build", otherBuild),
 	}
 }

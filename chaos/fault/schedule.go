@@ -2,6 +2,7 @@ package fault
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -20,7 +21,7 @@ type Step struct {
 const (
 	calm        = 3 * time.Second // before the first fault and after the last
 	meanSpacing = 6 * time.Second
-	besideOf    = 4 // one fault in so many comes beside the one before
+	besideOf    = 3 // one fault in so many comes beside the one before
 )
 
 // Each returns one fault of each kind, one after another, for the shortest time that is at least
@@ -39,7 +40,8 @@ func Each(kinds []Kind, seed uint64) []Step {
 }
 
 // Schedule returns the faults of these kinds for a run of this length: the same ones for the
-// same seed. Every kind comes before one comes twice, so a run that is long enough has all.
+// same seed. Every kind comes before one comes twice, so a run that is long enough has all. The long ones come in every other
+// such round.
 func Schedule(kinds []Kind, seed uint64, length time.Duration) []Step {
 	if len(kinds) == 0 {
 		return nil
@@ -47,9 +49,11 @@ func Schedule(kinds []Kind, seed uint64, length time.Duration) []Step {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var out []Step
 	var deck []Kind
+	round := 0
 	for at := calm; at < length-calm; at += meanSpacing/2 + time.Duration(r.Int64N(int64(meanSpacing))) {
 		if len(deck) == 0 {
-			deck = append(deck, kinds...)
+			deck = deal(kinds, round)
+			round++
 			r.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}
 		k := deck[len(deck)-1]
@@ -65,4 +69,13 @@ func Schedule(kinds []Kind, seed uint64, length time.Duration) []Step {
 		})
 	}
 	return out
+}
+
+// deal returns the kinds that come in a round.
+func deal(kinds []Kind, round int) []Kind {
+	short := slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return k.Long })
+	if round%2 == 0 || len(short) == 0 {
+		return slices.Clone(kinds)
+	}
+	return short
 }

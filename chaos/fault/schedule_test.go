@@ -27,6 +27,28 @@ func TestScheduleHasEveryKind(t *testing.T) {
 	}
 }
 
+// What takes long comes half as often as other kinds.
+func TestScheduleHasLongKindsHalfAsOften(t *testing.T) {
+	kinds := Kinds()
+	count := map[string]int{}
+	for _, s := range Schedule(kinds, 1, 2*time.Hour) {
+		count[s.Kind]++
+	}
+	for _, k := range kinds {
+		want := count["kill"]
+		if k.Long {
+			want /= 2
+		}
+		if n := count[k.Name]; n < want-1 || n > want+1 {
+			t.Errorf("%s comes %d times, kill %d times", k.Name, n, count["kill"])
+		}
+	}
+	only := slices.DeleteFunc(kinds, func(k Kind) bool { return !k.Long })
+	if n := len(Schedule(only, 1, time.Minute)); len(only) == 0 || n < 5 {
+		t.Errorf("%d of %d long kinds alone come in a minute", n, len(only))
+	}
+}
+
 func TestChoose(t *testing.T) {
 	free := []string{"a", "b", "c", "d", "e"}
 	tests := []struct {
