@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -257,6 +258,35 @@ func TestMemberJoinsLongLog(t *testing.T) {
 		t.Errorf("of %d entries it has applied %d one by one, want at most half", s.AppliedIndex, s.Entries)
 	}
 	n.intactQueue(t, q, joins, confirmed)
+}
+
+// A node that joins a cluster gets the catalog, and not each of the changes that it has seen.
+func TestNodeJoinsLongCatalog(t *testing.T) {
+	t.Parallel()
+	const history = 2500
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	a := n.nodes["a"].catalog
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for k := 0; a.Raft().Stats().LastIndex < history && !t.Failed(); k++ {
+				p := catalog.Policy{
+					VHost: "/", Name: fmt.Sprint("p", i), Pattern: fmt.Sprint(k), ApplyTo: catalog.ApplyToQueues,
+					Definition: message.Table{number("max-length", 1)},
+				}
+				if _, err := a.Propose(testContext(t), &catalog.PutPolicy{Policy: p}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	n.start("d")
+	s := n.nodes["d"].catalog.Raft().Stats()
+	if s.Entries > history/2 || s.AppliedIndex < history {
+		t.Errorf("of %d changes it has applied %d one by one, want at most half", s.AppliedIndex, s.Entries)
+	}
 }
 
 // A voter that was away while another member joined gets what it lacks entry by entry: no snapshot for the one that joins drops

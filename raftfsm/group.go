@@ -255,6 +255,13 @@ type Stats struct {
 	State                                                                 string
 }
 
+// longLog is a number of entries after the last snapshot that a joining member should not have to receive and apply: it
+// applies a few thousand a second on a busy machine.
+const longLog = 2048
+
+// Long reports whether a snapshot is worth taking before a member joins.
+func (s Stats) Long() bool { return s.LastIndex-s.SnapshotIndex > longLog }
+
 // Stats returns the group's statistics.
 func (g *Group[R, E]) Stats() Stats {
 	r := g.raft.Load()

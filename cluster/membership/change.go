@@ -25,9 +25,6 @@ const (
 	MaxMemberChanges = 16
 	// changeTick is the time between two attempts at changes that wait for something.
 	changeTick = 250 * time.Millisecond
-	// snapshotBeforeJoin is a number of entries after the last snapshot. If there are more, a snapshot is taken first,
-	// so that a joining member need not receive and apply them: at a few thousand a second on a busy machine.
-	snapshotBeforeJoin = 2048
 	// trailingShare: another voter may lack one in so many of the entries that stay behind that snapshot. The rest is for
 	// those that come while it is taken.
 	trailingShare = 2

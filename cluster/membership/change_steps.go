@@ -115,8 +115,7 @@ func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g
 // one it gets the whole log, which only takes longer. So none is taken that would have the same happen to another member,
 // and one at most on a leader: the change may wait long for the catalog, in one attempt after another.
 func (m *Changer) shorten(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, voters []id.NodeID) {
-	log := q.Group().Stats()
-	if s.shortened || log.LastIndex-log.SnapshotIndex <= snapshotBeforeJoin || !m.upToDate(ctx, q, g, voters) {
+	if s.shortened || !q.Group().Stats().Long() || !m.upToDate(ctx, q, g, voters) {
 		return
 	}
 	s.shortened = true

@@ -146,7 +146,7 @@ func (g *Group) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Tim
 			continue
 		}
 		if !slices.Contains(at.Nonvoters, r.ID) {
-			return catalogChange{"added without a vote", r.ID, g.raft.AddNonvoter}, true
+			return catalogChange{"added without a vote", r.ID, g.letIn}, true
 		}
 		if !g.caughtUp(r.ID) {
 			continue
@@ -162,6 +162,17 @@ func (g *Group) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Tim
 		}
 	}
 	return catalogChange{}, false
+}
+
+// letIn adds a node without a vote. It gets the catalog, and not its history: until it has what it gets, it neither serves
+// clients nor votes.
+func (g *Group) letIn(ctx context.Context, n id.NodeID) error {
+	if g.raft.Stats().Long() {
+		if err := g.raft.Snapshot(); err != nil {
+			g.cfg.Logger.Warn("no snapshot of the catalog for a node that joins: it gets the whole log", "member", string(n), "error", err)
+		}
+	}
+	return g.raft.AddNonvoter(ctx, n)
 }
 
 // nextOut chooses the change that is due about members that are to be taken out because what
