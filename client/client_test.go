@@ -51,6 +51,7 @@ type faultyNode struct {
 	mu         sync.Mutex
 	acked      []uint64
 	streams    int
+	draining   bool // clients are to leave it
 }
 
 func (f *faultyNode) Publish(s grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]) error {
@@ -134,7 +135,11 @@ func serve(t *testing.T, f interface {
 	if b, is := f.(brokerv1.BackupsServer); is {
 		brokerv1.RegisterBackupsServer(s, b)
 	}
-	healthv1.RegisterHealthServer(s, health.NewServer())
+	h := health.NewServer()
+	if x, is := f.(*faultyNode); is && x.draining {
+		h.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
+	}
+	healthv1.RegisterHealthServer(s, h)
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
 	return l.Addr().String()

@@ -270,14 +270,14 @@ func (ns *nodes) prefer(n *node) {
 
 // lost handles a node that has failed a call: everything that runs over the node ends. A cancelled
 // call proves nothing. A call that timed out may hang on a dead connection, so the node gets a new
-// one.
+// one; so does one that is to be left, because the address may be that of a service, which leads to another node now.
 func (ns *nodes) lost(n *node, cause error) {
 	if errors.Is(cause, context.Canceled) {
 		return
 	}
 	ns.cfg.Logger.Debug("node is lost", "address", n.address, "error", cause)
 	n.lose(time.Now())
-	if status.Code(cause) == codes.DeadlineExceeded {
+	if status.Code(cause) == codes.DeadlineExceeded || errors.Is(cause, errNotServing) {
 		ns.reconnect(n)
 	}
 }

@@ -132,6 +132,9 @@ func noneAnswers(errs []error) error {
 	return status.Errorf(codes.Unavailable, "no node answers: %v", errors.Join(errs...))
 }
 
+// errNotServing is the state of a node that clients are to leave.
+var errNotServing = errors.New("is starting or draining")
+
 // ready asks a node whether it accepts new work, unless it has answered so recently. A client's
 // only node counts as ready if it answers at all.
 func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) error {
@@ -140,7 +143,7 @@ func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) 
 	}
 	serving, err := n.probe(ctx, ns.cfg.ProbeTimeout)
 	if err == nil && !serving && !alone {
-		err = fmt.Errorf("client: node %s is starting or draining", n.address)
+		err = fmt.Errorf("client: node %s %w", n.address, errNotServing)
 	}
 	return err
 }

@@ -44,6 +44,35 @@ func (m *mutable) Close() error {
 	return m.Conn.Close()
 }
 
+// An address, that of a service, leads to a node that drains, and the others that the client knows lead nowhere. A new
+// connection to the service reaches another node.
+func TestClientLeavesDrainingNodeOfService(t *testing.T) {
+	t.Parallel()
+	stored := &storage{seen: map[string]uint64{}}
+	behind := []string{serve(t, &faultyNode{storage: stored, draining: true}), serve(t, &faultyNode{storage: stored})}
+	const service = "service.test:7070"
+	var dials atomic.Int32
+	dialer := func(ctx context.Context, address string) (net.Conn, error) {
+		var d net.Dialer
+		if address == service {
+			address = behind[min(int(dials.Add(1)), len(behind))-1]
+		}
+		return d.DialContext(ctx, "tcp", address)
+	}
+	c, err := New(Config{
+		Addresses: []string{service, "127.0.0.1:1"}, FixedAddresses: true, DialOptions: []grpc.DialOption{grpc.WithContextDialer(dialer)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := c.ClusterStatus(ctx); err != nil || dials.Load() < 2 {
+		t.Errorf("%v, after %d connections to the service", err, dials.Load())
+	}
+}
+
 // The only address, that of a service, stands for another node after the first one vanished with
 // its machine. Nobody closes the old connection, but a new one reaches the other node.
 func TestClientLeavesSilentConnections(t *testing.T) {
