@@ -243,6 +243,11 @@ fmt: $(BIN)/golangci-lint ## formats code and groups imports
 fuzz: ## every fuzz target for FUZZTIME
 	$(GO) run ./internal/fuzzall -time $(FUZZTIME) -tags $(TAGS)
 
+.PHONY: deep
+deep: ## what .ci/run leaves out for its time: every fuzz target for FUZZTIME, and nodes' memory beside the committed table
+	$(MAKE) fuzz
+	$(MAKE) bench-guard ARGS="-only memory"
+
 .PHONY: stress-links
 stress-links: ## FAILOVERS changes of leaders under faults decided by SEED
 	QUORATE_STRESS_FAILOVERS=$(FAILOVERS) QUORATE_STRESS_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -tags $(TAGS) -run TestStress ./cluster/liveness

@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// What .ci/run calls, for TestEndOfCheck: the tests, the step fuzz and the generator fail, each in its way.
+// What .ci/run calls, for TestEndOfCheck: the tests, the step image and the generator fail, each in its way.
 const (
 	fakeMakeProgram = `#!/bin/sh
 case "$*" in
   *test-targets) echo one two ;;
-  fuzz*)
-    for i in $(seq 100); do echo "fuzz line $i"; done
-    echo 'failed: ./p FuzzIt'
+  image*)
+    for i in $(seq 100); do echo "image line $i"; done
+    echo 'failed: no room'
     printf '%09000d\n' 1
     exit 1 ;;
   gen) echo changed >proto/p.proto ;;
@@ -77,8 +77,8 @@ func TestEndOfCheck(t *testing.T) {
 	for _, want := range []string{
 		"test, which failed; all of it: dist/ci/test.log\nfailed: pkg.TestA\n    a_test.go:3: too late\n",
 		"the end of gen-is-committed,", "generated code changed", " proto/p.proto | 2 +-\n",
-		"the end of fuzz,", "fuzz line 100\nfailed: ./p FuzzIt\n0000",
-		"\nfailed: test: pkg.TestA\nfailed: test: pkg.TestB\nfailed: gen-is-committed\nfailed: fuzz\n",
+		"the end of image,", "image line 100\nfailed: no room\n0000",
+		"\nfailed: test: pkg.TestA\nfailed: test: pkg.TestB\nfailed: gen-is-committed\nfailed: image\n",
 	} {
 		if !strings.Contains(end, want) {
 			t.Errorf("the end lacks %q", want)
