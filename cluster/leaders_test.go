@@ -56,12 +56,16 @@ func (n *testNodes) leaders() map[id.NodeID]int {
 }
 
 // lead waits until nodes lead so many queues, and no other does.
-func (n *testNodes) lead(want map[id.NodeID]int) {
+func (n *testNodes) lead(want map[id.NodeID]int) { n.leadNearly(want, 0) }
+
+// leadNearly is lead, give or take so many: an election on a busy machine may come between, and a few are not worth another
+// operation.
+func (n *testNodes) leadNearly(want map[id.NodeID]int, slack int) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("nodes lead %v", want), func() error {
 		led := n.leaders()
 		for name := range n.nodes {
-			if led[name] != want[name] {
+			if led[name] < want[name]-slack || led[name] > want[name]+slack {
 				return fmt.Errorf("they lead %v", led)
 			}
 		}
@@ -116,7 +120,7 @@ func TestLeadersSpread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.lead(map[id.NodeID]int{"a": leaderQueues / 3, "b": leaderQueues / 3, "c": leaderQueues / 3})
+	n.leadNearly(map[id.NodeID]int{"a": leaderQueues / 3, "b": leaderQueues / 3, "c": leaderQueues / 3}, 1)
 	poll(t, "the operation has ended", func() error {
 		ops, _ := n.spreads()
 		for _, op := range ops {
@@ -127,8 +131,8 @@ func TestLeadersSpread(t *testing.T) {
 		return nil
 	})
 	ops, moved := n.spreads()
-	if len(ops) == 0 || moved < leaderQueues*2/3 || moved > leaderQueues {
-		t.Errorf("%d operations moved %d leaders, want at least %d: %+v", len(ops), moved, leaderQueues*2/3, ops)
+	if len(ops) == 0 || moved < leaderQueues*2/3-1 || moved > leaderQueues {
+		t.Errorf("%d operations moved %d leaders, want at least %d: %+v", len(ops), moved, leaderQueues*2/3-1, ops)
 	}
 	at := n.catalogLeader()
 	if at.EventCounts()[event.LeadersSpread] == 0 || at.reconciler.LeadersSpread() == 0 {
