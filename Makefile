@@ -17,6 +17,9 @@ SINGLE     := amqp/wire argument catalog clock cluster/placement definitions dep
 # Of this package only these tests have a second goroutine. With the race detector the others take minutes.
 PARTLY     := quorumq
 PARTLY_RUN := AnotherGoroutine
+# Where most goroutines meet: .ci/run looks for races in these, and make deep in all.
+RACE_FIRST := amqp broker client cluster/forwarding cluster/gateway cluster/leader cluster/liveness cluster/membership \
+  cluster/metadata cluster/replica cluster/transport deadletter grpcapi quorumq raftfsm wal
 SEED       ?= 1
 SCALE      ?= 10000
 SEEDS      ?= 1000
@@ -197,6 +200,10 @@ race: ## short tests with the race detector, of packages with more than one goro
 	$(if $(PART),$(RACETEST) -run $(PARTLY_RUN) $(TESTFLAGS) $(PART))
 	$(if $(WHOLE),$(RACETEST) $(TESTFLAGS) $(WHOLE))
 
+.PHONY: race-first
+race-first: ## the packages in which .ci/run looks for races
+	@echo $(RACE_FIRST:%=./%)
+
 RACETEST = GORACE='atexit_sleep_ms=100 '$$GORACE $(GOTEST) -race -short -tags $(TAGS) -parallel $(PARALLEL)
 
 .PHONY: lint
@@ -244,7 +251,8 @@ fuzz: ## every fuzz target for FUZZTIME
 	$(GO) run ./internal/fuzzall -time $(FUZZTIME) -tags $(TAGS)
 
 .PHONY: deep
-deep: ## what .ci/run leaves out for its time: every fuzz target for FUZZTIME, and nodes' memory beside the committed table
+deep: ## what .ci/run leaves out for its time: all of race, every fuzz target for FUZZTIME, and nodes' memory beside the committed table
+	$(MAKE) race
 	$(MAKE) fuzz
 	$(MAKE) bench-guard ARGS="-only memory"
 
