@@ -117,7 +117,8 @@ type placed struct {
 
 // Ahead reads entries after one, up to last, with a single read: those that lie behind each other in a file, close
 // together. It is for readers in the order of the log, for whom Entry needs a read each. Entries that are in memory end
-// it, those that a snapshot has brought, and damaged ones, which Entry reports. The caller must not ask for entries that are not committed.
+// it, those that a snapshot has brought, and damaged ones, which Entry reports. The caller must not ask for entries that
+// are not committed.
 func (g *GroupLog) Ahead(after, last uint64) []raft.Log {
 	l := g.l
 	l.mu.Lock()
