@@ -18,6 +18,9 @@ const (
 	AMQPOne Class = "amqp/one"
 )
 
+// apart is the class of publishers of this one whose pauses say nothing of a single fault, and why.
+func (c Class) apart(why string) string { return string(c) + " " + why }
+
 // The names of protocols, as Kind.Protocols has them.
 const (
 	overGRPC = "grpc"

@@ -47,6 +47,10 @@ func (p *producers) Prepare(ctx context.Context) error {
 	return p.declare(ctx, q, client.Table{"x-delivery-limit": -1}, history.Queue{DeliveryLimit: -1, Ordered: true})
 }
 
+// thatCrash is why a producer's pauses say nothing of a single fault: each life that ends before its leader is found again
+// adds to them.
+const thatCrash = "that crash"
+
 // journal is what a producer keeps on disk, so to say: its name, and which numbers are answered.
 type journal struct {
 	*World
@@ -153,7 +157,7 @@ func (j *journal) last(ctx context.Context) error {
 func (j *journal) publish(ctx context.Context, p *client.Publisher, id uint64, again bool) error {
 	sent := j.History.Now()
 	j.History.Add(history.Event{
-		Kind: history.Published, Client: string(j.class), Publisher: j.number, ID: id, Queues: []string{j.queue}, Resend: again,
+		Kind: history.Published, Client: j.class.apart(thatCrash), Publisher: j.number, ID: id, Queues: []string{j.queue}, Resend: again,
 	})
 	m := post{key: j.queue}
 	body := EncodeID(history.Message{Publisher: j.number, ID: id}, bodyBytes)
@@ -166,7 +170,7 @@ func (j *journal) answer(id uint64, sent time.Duration, err error) {
 	if errors.Is(err, client.ErrClosed) {
 		return
 	}
-	e := history.Event{Kind: outcomeOf(err), Client: string(j.class), Publisher: j.number, ID: id, Sent: sent}
+	e := history.Event{Kind: outcomeOf(err), Client: j.class.apart(thatCrash), Publisher: j.number, ID: id, Sent: sent}
 	if err != nil {
 		e.Note = err.Error()
 	}

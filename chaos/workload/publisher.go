@@ -147,7 +147,7 @@ func (p *Publisher) client() string {
 	if p.Apart == "" {
 		return p.Class
 	}
-	return p.Class + " " + p.Apart
+	return Class(p.Class).apart(p.Apart)
 }
 
 // answered records one answer. What one of several queues has refused may be in the others.

@@ -30,6 +30,10 @@ const (
 	gather = 50 * time.Millisecond
 )
 
+// inTransactions is why pauses of what transactions publish say nothing of a single fault: a transaction waits for messages
+// of one queue, and then for the leaders of all that it writes to.
+const inTransactions = "in transactions"
+
 // transactions is the workload of Transactions.
 type transactions struct {
 	base
@@ -77,7 +81,7 @@ func (t *transactions) begin(class Class, number, session int, outputs []output,
 	events := make([]history.Event, 0, len(outputs)+len(settles))
 	for _, x := range outputs {
 		events = append(events, history.Event{
-			Kind: history.Published, Client: string(class), Publisher: x.Publisher, ID: x.ID, Queues: []string{x.queue}, Transaction: number, Session: session,
+			Kind: history.Published, Client: class.apart(inTransactions), Publisher: x.Publisher, ID: x.ID, Queues: []string{x.queue}, Transaction: number, Session: session,
 		})
 	}
 	for _, d := range settles {
@@ -92,7 +96,7 @@ func (t *transactions) begin(class Class, number, session int, outputs []output,
 func (t *transactions) end(class Class, number int, as history.Kind, note string, outputs []output, settles []*received, by string, queue string, o history.Outcome) {
 	var events []history.Event
 	for _, x := range outputs {
-		events = append(events, history.Event{Kind: as, Client: string(class), Publisher: x.Publisher, ID: x.ID, Note: note})
+		events = append(events, history.Event{Kind: as, Client: class.apart(inTransactions), Publisher: x.Publisher, ID: x.ID, Note: note})
 	}
 	if as == history.Confirmed {
 		for _, d := range settles {
