@@ -331,6 +331,10 @@ bench-behaviour: ## routing, fan-out, messages that wait, and what SCALE queues 
 bench-peers: build ## over AMQP beside RabbitMQ and NATS JetStream, where they are installed; ARGS="-quick", -rabbitmq DIR, -nats FILE
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -peers -limit 20m $(ARGS)
 
+.PHONY: bench-aims
+bench-aims: build ## what a message costs over both protocols against its aims, about two minutes; ARGS=-quick
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -aims $(ARGS)
+
 .PHONY: bench-guard
 bench-guard: build ## what a message costs and what nodes have in memory, beside the committed table, about four minutes; ARGS=-write makes the table anew, "-only memory"
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -guard $(ARGS)

@@ -43,13 +43,14 @@ func main() {
 	flag.IntVar(&o.messages, "messages", 1_000_000, "with -backup: number of messages in the queue")
 	flag.StringVar(&o.settings, "settings", "", "with -backup: more lines of each node's configuration")
 	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: number of messages that wait for a target")
-	flag.BoolVar(&o.quick, "quick", false, "with -engine, -deadletter, -backup or -restart: a short trial that stores nothing; with -peers: a part of the workloads")
+	flag.BoolVar(&o.quick, "quick", false, "with -aims, -engine, -deadletter, -backup or -restart: a short trial that stores nothing; with -peers: a part of the workloads")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: how often each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
+	flag.BoolVar(&o.aims, "aims", false, "measure what a message costs over both protocols against its aims instead; with -rabbitmq or -nats these beside it")
 	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed, and with gRPC; -only names some of quorate,native,rabbitmq,nats")
 	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: the usual ones")
 	flag.StringVar(&o.nats, "nats", "", "with -peers: path of nats-server; empty: search PATH")
-	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers: how long each workload publishes; 0: 2 s")
+	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers or -aims: how long each workload publishes; 0: 2 s")
 	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: only bodies of this size in bytes; nothing is stored")
 	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: only workloads with this number of queues; nothing is stored")
 	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: only workloads with this window; nothing is stored")
@@ -90,6 +91,8 @@ func start(ctx context.Context, o options, only string) error {
 		return runEngine(ctx, o, only)
 	case o.guard:
 		return runGuard(ctx, o, only)
+	case o.aims:
+		return runAims(ctx, o)
 	case o.peers:
 		return runPeers(ctx, o, only)
 	}
@@ -103,7 +106,7 @@ func start(ctx context.Context, o options, only string) error {
 // options are the flags.
 type options struct {
 	engine, deadLetters, peers      bool
-	guard, write                    bool
+	aims, guard, write              bool
 	backups, quick, restarts        bool
 	faults, world                   string
 	rounds, waiting, messages       int

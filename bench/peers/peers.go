@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -46,7 +47,11 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-const defaultTime = 2 * time.Second
+const (
+	defaultTime = 2 * time.Second
+	// atOnce is for how many queues at a time servers are asked to declare or delete them, each as often as the others.
+	atOnce = 3 * serverCount
+)
 
 // everySystem returns the names that Only may have. All are compared with the first.
 func everySystem() []string { return []string{"quorate", "native", "rabbitmq", "nats"} }
@@ -181,7 +186,9 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 	}
 	// A queue's leader is on the node where it was declared, in systems that do not place it
 	// elsewhere.
+	begin := time.Now()
 	err = onServers(ctx, s, queues, session.declare)
+	declared := time.Since(begin)
 	defer func() {
 		if !isStuck(err) {
 			err = errors.Join(err, onServers(ctx, s, queues, session.remove))
@@ -193,7 +200,7 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 	var errs []error
 	for _, w := range all {
 		f, err := measure(ctx, s, w, queues, c.Time, c.Stuck)
-		f.System, f.Workload = s.name(), w
+		f.System, f.Workload, f.Declared = s.name(), w, declared.Seconds()
 		if err != nil {
 			f.Error = err.Error()
 			errs = append(errs, err)
@@ -208,24 +215,27 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 	return errors.Join(errs...)
 }
 
-// onServers calls a function for each queue, with the servers in turn.
-func onServers(ctx context.Context, s system, queues []string, do func(session, context.Context, string) error) (err error) {
-	var sessions []session
-	defer func() {
-		for _, x := range sessions {
-			err = errors.Join(err, x.close())
-		}
-	}()
-	for i := range serverCount {
-		x, err := s.session(ctx, i)
-		if err != nil {
-			return err
-		}
-		sessions = append(sessions, x)
+// onServers calls a function for each queue, with the servers in turn, for a few queues at a time.
+func onServers(ctx context.Context, s system, queues []string, do func(session, context.Context, string) error) error {
+	errs := make([]error, min(atOnce, len(queues)))
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = onServer(ctx, s, i, queues, do) })
 	}
-	for i, q := range queues {
-		if err := do(sessions[i%serverCount], ctx, q); err != nil {
-			return fmt.Errorf("queue %s: %w", q, err)
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// onServer calls a function for each queue of one turn, through one server.
+func onServer(ctx context.Context, s system, turn int, queues []string, do func(session, context.Context, string) error) (err error) {
+	x, err := s.session(ctx, turn%serverCount)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	for i := turn; i < len(queues); i += atOnce {
+		if err := do(x, ctx, queues[i]); err != nil {
+			return fmt.Errorf("queue %s: %w", queues[i], err)
 		}
 	}
 	return nil

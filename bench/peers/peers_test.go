@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	small, large := Workload{12, 1, 100}, Workload{1024, 1, 100}
+	small, large := Workload{Size: 12, Queues: 1, Window: 100}, Workload{Size: 1024, Queues: 1, Window: 100}
 	r := Report{
 		Systems: []System{{Name: "own"}, {Name: "peer"}},
 		Figures: []Figures{
@@ -48,7 +48,7 @@ func TestCompare(t *testing.T) {
 			{System: "own", Workload: large, MessagesPerCPUs: 900, Consumed: 50, ConfirmP50: 1, ConfirmP99: 1, EndToEndP50: 1, EndToEndP99: 1},
 			{System: "peer", Workload: small, MessagesPerCPUs: 250, Consumed: 25, ConfirmP50: 6, ConfirmP99: 2, EndToEndP50: 1, EndToEndP99: 1},
 			{System: "peer", Workload: large, MessagesPerCPUs: 100, Consumed: 25, ConfirmP50: 1, ConfirmP99: 1, EndToEndP50: 1, EndToEndP99: 1},
-			{System: "peer", Workload: Workload{16, 1, 1}, MessagesPerCPUs: 1, Error: "it ended"},
+			{System: "peer", Workload: Workload{Size: 16, Queues: 1, Window: 1}, MessagesPerCPUs: 1, Error: "it ended"},
 		},
 	}
 	r.Compare()
@@ -165,7 +165,7 @@ func TestWatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			keep := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				l := &load{w: Workload{12, 100, 1000}, lost: make(chan error, 1)}
+				l := &load{w: Workload{Size: 12, Queues: 100, Window: 1000}, lost: make(chan error, 1)}
 				go c.run(l)
 				begin, ended := time.Now(), make(chan error, 1)
 				l.watch(t.Context(), sluggish{}, after, keep, func(err error) { ended <- err })

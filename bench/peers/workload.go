@@ -10,17 +10,37 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Workload is one row of the matrix.
 type Workload struct {
 	Size   int `json:"size_bytes"` // bytes of each body
 	Queues int `json:"queues"`     // publishers take them in turn
-	Window int `json:"window"`     // unconfirmed messages of each of three publishers
+	Window int `json:"window"`     // unconfirmed messages of each publisher
+
+	Clients int `json:"clients,omitempty"`         // publishers, and as many consumers; 0: three
+	Rate    int `json:"rate_per_second,omitempty"` // of all publishers together; 0: as fast as confirms come
 }
 
 func (w Workload) String() string {
-	return fmt.Sprintf("%d B, %d queues, window %d", w.Size, w.Queues, w.Window)
+	s := fmt.Sprintf("%d B, %d queues, window %d", w.Size, w.Queues, w.Window)
+	if w.Clients > 0 {
+		s += fmt.Sprintf(", %d publishers", w.Clients)
+	}
+	if w.Rate > 0 {
+		s += fmt.Sprintf(", %d/s", w.Rate)
+	}
+	return s
+}
+
+// clients is how many publish, and how many consume.
+func (w Workload) clients() int {
+	if w.Clients > 0 {
+		return w.Clients
+	}
+	return serverCount
 }
 
 const (
@@ -44,6 +64,7 @@ type Figures struct {
 	EndToEndP99     float64 `json:"end_to_end_p99_ms"`
 	CPU             float64 `json:"server_cpu_seconds_per_million"`
 	MessagesPerCPUs float64 `json:"messages_per_server_cpu_second"`
+	Declared        float64 `json:"declare_seconds"` // how long it took to declare the queues, which workloads in a row share
 	Costs
 }
 
@@ -122,7 +143,7 @@ func measure(ctx context.Context, s system, w Workload, queues []string, during 
 		}
 	}()
 	connect := func(i int) (session, error) {
-		x, err := s.session(ctx, i)
+		x, err := s.session(ctx, i%serverCount)
 		if err == nil {
 			sessions = append(sessions, x)
 			watching.Go(func() { l.heed(watched, x) })
@@ -130,12 +151,12 @@ func measure(ctx context.Context, s system, w Workload, queues []string, during 
 		return x, err
 	}
 	var publishers []*sender
-	for i := range serverCount {
+	for i := range w.clients() {
 		from, err := connect(i)
 		if err != nil {
 			return out, err
 		}
-		p := &sender{l: l, tokens: make(chan struct{}, w.Window), next: i * len(queues) / serverCount}
+		p := &sender{l: l, tokens: make(chan struct{}, w.Window), turn: i, next: i * len(queues) / w.clients()}
 		if p.to, err = from.publisher(ctx, w.Window, p.confirmed); err != nil {
 			return out, err
 		}
@@ -151,13 +172,13 @@ func measure(ctx context.Context, s system, w Workload, queues []string, during 
 	return l.run(ctx, s, publishers)
 }
 
-// share returns the queues that consumer i consumes: the only one, or every third.
+// share returns the queues that consumer i consumes: the only one, or its part of all.
 func (l *load) share(i int) []string {
 	if len(l.queues) == 1 {
 		return l.queues
 	}
 	var out []string
-	for ; i < len(l.queues); i += serverCount {
+	for ; i < len(l.queues); i += l.w.clients() {
 		out = append(out, l.queues[i])
 	}
 	return out
@@ -213,6 +234,7 @@ type sender struct {
 	l      *load
 	to     publisher
 	tokens chan struct{}
+	turn   int // which publisher it is
 	next   int // of the queues
 }
 
@@ -227,14 +249,23 @@ func (p *sender) confirmed(at int64) {
 	<-p.tokens
 }
 
-// run publishes for the load's time and waits for all confirms.
+// run publishes for the load's time and waits for all confirms. With a rate, a message's time is that at which it was
+// to be published, so that waiting behind a slow confirm counts.
 func (p *sender) run(ctx context.Context) error {
 	body := make([]byte, max(p.l.w.Size, stampBytes))
-	for end := p.l.now() + int64(p.l.during); p.l.now() < end; {
+	pause := p.pause()
+	due := p.l.now() + int64(pause)*int64(p.turn)/int64(p.l.w.clients()) // all of them publish evenly
+	for end := due + int64(p.l.during); p.l.now() < end; due += int64(pause) {
+		if err := wait.For(ctx, time.Duration(due-p.l.now())); pause > 0 && err != nil {
+			return context.Cause(ctx)
+		}
 		if err := p.reserve(ctx); err != nil {
 			return err
 		}
 		at := p.l.now()
+		if pause > 0 {
+			at = due
+		}
 		binary.LittleEndian.PutUint64(body, uint64(at)) // the bits
 		p.l.sent.Add(1)
 		if err := p.to.publish(ctx, p.l.queues[p.next%len(p.l.queues)], body, at); err != nil {
@@ -248,6 +279,14 @@ func (p *sender) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// pause is the time from one message to the next; 0: there is none.
+func (p *sender) pause() time.Duration {
+	if p.l.w.Rate == 0 {
+		return 0
+	}
+	return time.Second * time.Duration(p.l.w.clients()) / time.Duration(p.l.w.Rate)
 }
 
 // reserve waits for room in the window.
