@@ -39,7 +39,9 @@ func addresses() []string {
 			panic(err)
 		}
 		binary := filepath.Join(cluster.dir, "node")
-		if out, err := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", binary, "../cmd/node").CombinedOutput(); err != nil {
+		build := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", binary, "../cmd/node")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // with cgo, as for the race detector, all would be compiled anew
+		if out, err := build.CombinedOutput(); err != nil {
 			panic(fmt.Errorf("%w: %s", err, out))
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
