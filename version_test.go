@@ -49,7 +49,7 @@ func TestPrograms(t *testing.T) {
 		"quorate": "./cmd/node", "quoratectl": "./cmd/ctl", "waldump": "./cmd/waldump",
 	} {
 		file := filepath.Join(dir, name)
-		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X github.com/quorate/quorate.commit=0123abc", "-o", file, pkg)
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w -X github.com/quorate/quorate.commit=0123abc", "-o", file, pkg)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", build, err, out)
 		}
