@@ -207,6 +207,7 @@ func TestGolden(t *testing.T) {
 	} {
 		for _, file := range goldens(t, pattern) {
 			t.Run(filepath.Base(file), func(t *testing.T) {
+				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 				defer cancel()
 				read(ctx, t, file, binary, string(want))
