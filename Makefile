@@ -91,7 +91,7 @@ k8s-check: ## the chart, the manifests, alert rules and boards: rendered, decode
 
 .PHONY: operator-check
 operator-check: ## builds, vets and tests the operator, short
-	cd cmd/operator && $(GO) build ./... && $(GO) vet ./... && $(GOTEST) -short $(TESTFLAGS) ./...
+	cd cmd/operator && $(GO) build -ldflags '-s -w' ./... && $(GO) vet ./... && $(GOTEST) -short $(TESTFLAGS) ./...
 
 .PHONY: test-bench
 test-bench: ## builds and tests the bench module
@@ -370,44 +370,44 @@ tools: $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## plugins of the generato
 
 $(BIN)/protoc-gen-go: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN)
-	cd tools && $(GO) build -o $(BIN)/ tool
+	cd tools && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc
 
 $(BIN)/protoc-gen-go-grpc: $(BIN)/protoc-gen-go
 
 $(BIN)/buf: tools/buf/go.mod tools/buf/go.sum
 	@mkdir -p $(BIN)
-	cd tools/buf && $(GO) build -o $(BIN)/ tool
+	cd tools/buf && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	@mkdir -p $(BIN)
-	cd tools/golangci && $(GO) build -o $(BIN)/ tool
+	cd tools/golangci && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/controller-gen: tools/controllergen/go.mod tools/controllergen/go.sum
 	@mkdir -p $(BIN)
-	cd tools/controllergen && $(GO) build -o $(BIN)/ tool
+	cd tools/controllergen && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/deadcode: tools/deadcode/go.mod tools/deadcode/go.sum
 	@mkdir -p $(BIN)
-	cd tools/deadcode && $(GO) build -o $(BIN)/ tool
+	cd tools/deadcode && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/cyclonedx-gomod: tools/cyclonedx/go.mod tools/cyclonedx/go.sum
 	@mkdir -p $(BIN)
-	cd tools/cyclonedx && $(GO) build -o $(BIN)/ tool
+	cd tools/cyclonedx && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
 	@mkdir -p $(BIN)
-	cd tools/nfpm && $(GO) build -o $(BIN)/ tool
+	cd tools/nfpm && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	@mkdir -p $(BIN)
-	cd tools/govulncheck && $(GO) build -o $(BIN)/ tool
+	cd tools/govulncheck && $(GO) build -ldflags '-s -w' -o $(BIN)/ tool
 	@touch $@
 
 ##@ Shipping
