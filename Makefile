@@ -39,6 +39,8 @@ export GOFLAGS     += -trimpath
 export CGO_ENABLED ?= 0
 # What go test vets by itself is part of what the target vet does.
 GOTEST     := $(GO) test -vet=off
+# What go vet looks for is part of what golangci-lint does (govet): with LINTED=1 targets leave it out.
+VET        := $(if $(LINTED),:,$(GO) vet)
 # But the race detector is C.
 race stress: export CGO_ENABLED := 1
 
@@ -87,20 +89,20 @@ test-plain: ## what only a build without checks of invariants can show
 
 .PHONY: k8s-check
 k8s-check: ## the chart, the manifests, alert rules and boards: rendered, decoded strictly, compared
-	cd deploy/k8s/test && $(GO) vet ./... && $(GOTEST) $(TESTFLAGS) ./...
+	cd deploy/k8s/test && $(VET) ./... && $(GOTEST) $(TESTFLAGS) ./...
 
 .PHONY: operator-check
 operator-check: ## builds, vets and tests the operator, short
-	cd cmd/operator && $(GO) build -ldflags '-s -w' ./... && $(GO) vet ./... && $(GOTEST) -short $(TESTFLAGS) ./...
+	cd cmd/operator && $(GO) build -ldflags '-s -w' ./... && $(VET) ./... && $(GOTEST) -short $(TESTFLAGS) ./...
 
 .PHONY: test-bench
 test-bench: ## builds and tests the bench module
-	cd bench && $(GO) vet ./... && $(GOTEST) -short $(TESTFLAGS) ./...
+	cd bench && $(VET) ./... && $(GOTEST) -short $(TESTFLAGS) ./...
 
 .PHONY: conformance-short
 conformance-short: build ## the AMQP scenarios through one client over three nodes, and its examples
-	cd examples/amqp && $(GO) vet ./...
-	cd conformance && $(GO) vet ./... && $(GOTEST) -short -parallel $(PARALLEL) $(TESTFLAGS) ./...
+	cd examples/amqp && $(VET) ./...
+	cd conformance && $(VET) ./... && $(GOTEST) -short -parallel $(PARALLEL) $(TESTFLAGS) ./...
 
 .PHONY: cases
 cases: build ## the numbered black-box cases, a line each
