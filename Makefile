@@ -55,11 +55,12 @@ check: ## build, vet and short tests: under a minute
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) test -short -tags $(TAGS) $(PKG)
 
+# With BUILT=1 they are there already.
 .PHONY: build
 build: ## bin/quorate, bin/quoratectl and bin/quickstart, static
-	$(GOBUILD) -o $(BIN)/quorate ./cmd/node
-	$(GOBUILD) -o $(BIN)/quoratectl ./cmd/ctl
-	$(GOBUILD) -o $(BIN)/quickstart ./cmd/quickstart
+	$(if $(BUILT),,$(GOBUILD) -o $(BIN)/quorate ./cmd/node)
+	$(if $(BUILT),,$(GOBUILD) -o $(BIN)/quoratectl ./cmd/ctl)
+	$(if $(BUILT),,$(GOBUILD) -o $(BIN)/quickstart ./cmd/quickstart)
 
 .PHONY: quickstart
 quickstart: build ## three processes on loopback show the whole idea
