@@ -8,7 +8,7 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/hashicorp/raft v1.8.0
 	github.com/nats-io/nats.go v1.55.0
-	github.com/quorate/quorate v0.0.0-00010101000000-000000000000
+	github.com/quorate/quorate v0.0.0
 	github.com/rabbitmq/amqp091-go v1.16.0
 )
 
