@@ -133,6 +133,9 @@ monitoring-test: $(BIN)/promtool ## alert rules against the series of their test
 	$(BIN)/promtool check rules deploy/prometheus/rules.yaml deploy/prometheus/operator-rules.yaml
 	$(BIN)/promtool test rules deploy/prometheus/rules_test.yaml deploy/prometheus/operator-rules_test.yaml
 
+.PHONY: fetch
+fetch: chromium $(BIN)/promtool $(BIN)/rabbitmqadmin $(BIN)/axe-$(AXE).min.js ## what management-test and monitoring-test take from Debian and npm
+
 # Programs alone, out of Debian's packages, which are not installed: debian PACKAGE unpacks one into bin/PACKAGE.d.
 define debian
 	rm -rf $(BIN)/$(1).d && mkdir -p $(BIN)/$(1).d
