@@ -115,6 +115,7 @@ func amqpURL(n *Node) string { return "amqp://guest:guest@" + n.AMQP + "/" }
 // EX-16: a node that starts alone, with a catalog that is behind, confirms nothing, and does not
 // call a password wrong; it shows operators why.
 func TestNodeAloneServesNobody(t *testing.T) {
+	t.Parallel()
 	for mode, settings := range logins {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -161,6 +162,7 @@ func TestNodeAloneServesNobody(t *testing.T) {
 // EX-16: AMQP publishers that come back to a node as soon as it listens again lose nothing that
 // they publish to queues which were made meanwhile.
 func TestBackToANodeThatStarts(t *testing.T) {
+	t.Parallel()
 	for mode, settings := range logins {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -209,6 +211,7 @@ func (b *behind) publishAMQP(n *Node, queue string) (confirmed uint64) {
 // EX-16: a node that was paused does not answer from its earlier view what there is not. What it is
 // sent while it stands still waits for it, and is answered before it hears of any change.
 func TestPausedNode(t *testing.T) {
+	t.Parallel()
 	b := newBehind(t, "  mode: none\ntimeouts:\n  catalog_staleness: 1s\n")
 	n := b.Nodes[0]
 	conn, ctx := b.raw(n)
@@ -254,6 +257,7 @@ func TestPausedNode(t *testing.T) {
 // A Go publisher that knows one address goes on when its node has restarted, however long that is
 // behind (EX-16).
 func TestPublisherOfOneNode(t *testing.T) {
+	t.Parallel()
 	b := newBehind(t, logins["password"])
 	n := b.Nodes[0]
 	b.declare(n, "q")
