@@ -153,11 +153,16 @@ $(BIN)/rabbitmqadmin:
 	cp $(BIN)/rabbitmq-server.d/usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin $@
 	rm -rf $(BIN)/rabbitmq-server.d
 
-# Debian's browser, which this installs if the user may.
+# needs PROGRAM,PACKAGE installs one of Debian's packages if the program is missing and the user may.
+define needs
+	@command -v $(1) >/dev/null || apt-get install -q -y --no-install-recommends $(2) || \
+	  { apt-get update -q && apt-get install -q -y --no-install-recommends $(2); }
+endef
+
+# Debian's browser.
 .PHONY: chromium
 chromium:
-	@command -v chromium >/dev/null || apt-get install -q -y --no-install-recommends chromium || \
-	  { apt-get update -q && apt-get install -q -y --no-install-recommends chromium; }
+	$(call needs,chromium,chromium)
 
 $(BIN)/axe-%.min.js:
 	rm -rf $(BIN)/npm && mkdir -p $(BIN)/npm
@@ -195,8 +200,7 @@ $(BIN)/coredns: deploy/k8s/e2e/coredns/main.go deploy/k8s/e2e/coredns/go.mod dep
 # By which kube-proxy leads services to pods.
 .PHONY: nft
 nft:
-	@command -v nft >/dev/null || apt-get install -q -y --no-install-recommends nftables || \
-	  { apt-get update -q && apt-get install -q -y --no-install-recommends nftables; }
+	$(call needs,nft,nftables)
 
 .PHONY: race
 race: RACED = $(shell $(GO) list $(PKG))
@@ -477,11 +481,16 @@ packages: build $(BIN)/nfpm ## dist/release: deb and rpm of each Linux platform,
 	rm -rf $(RELEASE)/man $(RELEASE)/completion
 
 .PHONY: packages-test
-packages-test: ## installs, starts, upgrades and removes the Debian package in a copy of this system; needs root and Debian
+packages-test: rpm ## installs, starts, upgrades and removes each package in a copy of this system; needs root and Debian
 	mkdir -p $(RELEASE)
 	for b in node:quorate ctl:quoratectl; do $(GOBUILD) -o $(RELEASE)/$${b#*:}-linux-$$($(GO) env GOARCH) ./cmd/$${b%:*} || exit 1; done
 	$(MAKE) --no-print-directory packages PLATFORMS=linux/$$($(GO) env GOARCH)
 	deploy/packages/test.sh $(RELEASE)
+
+# What installs RPM packages.
+.PHONY: rpm
+rpm:
+	$(call needs,rpm,rpm)
 
 .PHONY: clean
 clean: ## removes what was built here
