@@ -261,9 +261,10 @@ fuzz: ## every fuzz target for FUZZTIME
 	$(GO) run ./internal/fuzzall -time $(FUZZTIME) -tags $(TAGS)
 
 .PHONY: deep
-deep: ## what .ci/run leaves out for its time: all of race, every fuzz target for FUZZTIME, and nodes' memory beside the committed table
+deep: ## what .ci/run leaves out for its time: all of race, every fuzz target for FUZZTIME, a whole release built twice, and nodes' memory beside the committed table
 	$(MAKE) race
 	$(MAKE) fuzz
+	$(MAKE) release-test
 	$(MAKE) bench-guard ARGS="-only memory"
 
 .PHONY: stress-links
@@ -451,18 +452,33 @@ released  = $(subst $(space),$(comma),$(patsubst linux/%,$(RELEASE)/$(1)-linux-%
 
 .PHONY: release
 release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, packages, an image, SBOMs, checksums, provenance; ARGS=-dirty to try it out
+	$(MAKE) --no-print-directory release-files
+	set -e; for p in $(PLATFORMS); do for b in quorate quoratectl; do \
+	  out=$(RELEASE)/$$b-$${p%/*}-$${p#*/}; \
+	  $(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version $(VERSION) -output $$out.cdx.json $$out; \
+	done; done
+	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -commit "$$(git rev-parse HEAD)" \
+	  -flags "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'" $(ARGS)
+
+# What a release installs: its binaries, packages and image.
+.PHONY: release-files
+release-files:
 	rm -rf $(RELEASE)
 	mkdir -p $(RELEASE)
 	set -e; for p in $(PLATFORMS); do for b in node:quorate ctl:quoratectl; do \
-	  out=$(RELEASE)/$${b#*:}-$${p%/*}-$${p#*/}; \
-	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GOBUILD) -buildvcs=false -o $$out ./cmd/$${b%:*}; \
-	  $(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version $(VERSION) -output $$out.cdx.json $$out; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GOBUILD) -buildvcs=false -o $(RELEASE)/$${b#*:}-$${p%/*}-$${p#*/} ./cmd/$${b%:*}; \
 	done; done
 	$(MAKE) --no-print-directory packages
 	$(if $(call released,quorate),$(GO) run ./deploy/image -binary $(call released,quorate) -ctl $(call released,quoratectl) \
 	  -name quorate/quorate:$(shell cat VERSION) -version $(VERSION) -out $(RELEASE)/quorate-image.tar)
-	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -commit "$$(git rev-parse HEAD)" \
-	  -flags "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'" $(ARGS)
+
+# A release for this machine's platform alone, which is enough to find what depends on the place of the build.
+HERE = PLATFORMS=linux/$(shell $(GO) env GOARCH)
+
+.PHONY: release-test
+release-test: ## builds a release for this machine twice, under circumstances that differ, and compares all files; needs Linux
+	$(MAKE) --no-print-directory release RELEASE=dist/release-test $(HERE) ARGS=-dirty
+	deploy/packages/again.sh dist/release-test release $(HERE) ARGS=-dirty
 
 # Debian and RPM packages of the same binaries, with manual pages and completions. Their files bear the time of the
 # commit, so that another build of it gives the same bytes.
@@ -481,11 +497,10 @@ packages: build $(BIN)/nfpm ## dist/release: deb and rpm of each Linux platform,
 	rm -rf $(RELEASE)/man $(RELEASE)/completion
 
 .PHONY: packages-test
-packages-test: rpm ## installs, starts, upgrades and removes each package in a copy of this system; needs root and Debian
-	mkdir -p $(RELEASE)
-	for b in node:quorate ctl:quoratectl; do $(GOBUILD) -o $(RELEASE)/$${b#*:}-linux-$$($(GO) env GOARCH) ./cmd/$${b%:*} || exit 1; done
-	$(MAKE) --no-print-directory packages PLATFORMS=linux/$$($(GO) env GOARCH)
-	deploy/packages/test.sh $(RELEASE)
+packages-test: rpm ## installs, starts, upgrades and removes each package in a copy of this system; builds them and the image again elsewhere and compares; needs root and Debian
+	$(MAKE) --no-print-directory release-files RELEASE=dist/packages-test $(HERE)
+	deploy/packages/test.sh dist/packages-test
+	deploy/packages/again.sh dist/packages-test release-files $(HERE)
 
 # What installs RPM packages.
 .PHONY: rpm
