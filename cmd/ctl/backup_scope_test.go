@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// A context's vhost makes no part out of a backup or the definitions of the cluster; only --vhost does. What a backup has is
-// printed, and that the context's vhost does not count.
+// A context's vhost makes no part out of a backup or the definitions of the cluster, and leaves no queues out of those that a
+// node joins or leaves; only --vhost does. What is covered is printed, and that the context's vhost does not count.
 func TestScope(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a node: not in short mode")
@@ -51,6 +51,14 @@ func TestScope(t *testing.T) {
 	if all, part := size(t, dir+"/all.json"), size(t, dir+"/orders.json"); part >= all {
 		t.Errorf("one vhost has %d bytes, all have %d", part, all)
 	}
+	for _, line := range []string{"shrink " + c.Name(0), "grow " + c.Name(0), "rebalance"} {
+		ctl(0, `the context's vhost "orders" does not count here, only --vhost does`+"\nall queues in all vhosts", "queues "+line+" --dry-run")
+		ctl(0, `queues "m*" in all vhosts`, "queues "+line+" --queues m* --dry-run")
+		ctl(0, `all queues in vhost "orders"`, "queues "+line+" --dry-run --vhost orders")
+	}
+	ctl(0, `queue "main" in vhost "/": node`, "queues shrink "+c.Name(0)+" --dry-run")
+	ctl(0, "1 changes would be made", "queues shrink "+c.Name(0)+" --dry-run --vhost orders")
+
 	ctl(0, "", "queue delete main --vhost /")
 	ctl(0, "0 created, ", "definitions import DIR/all.json --vhost orders")
 	ctl(0, "1 created, ", "definitions import DIR/all.json")

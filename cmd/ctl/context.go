@@ -149,6 +149,16 @@ func (s *session) useContext() error {
 	return s.loginOf(&x)
 }
 
+// onlyVHost returns the only vhost of which definitions or queues are taken; "": all. A context's vhost must not make a part out
+// of what looks like the whole cluster; whoever has relied on it is notified.
+func (s *session) onlyVHost(cmd *cobra.Command) string {
+	if s.vhostGiven || s.vhost == "" {
+		return s.vhost
+	}
+	printf(cmd.ErrOrStderr(), "all vhosts: the context's vhost %q does not count here, only --vhost does\n", s.vhost)
+	return ""
+}
+
 // loginOf reads the login of a context from the files that it names; a token counts before a
 // password.
 func (s *session) loginOf(x *clusterContext) error {

@@ -26,16 +26,6 @@ func newDefinitions(s *session) *cobra.Command {
 	return cmd
 }
 
-// onlyVHost returns the only vhost of which definitions are taken; "": all. A context's vhost must not make a part out of what
-// looks like the whole cluster; whoever has relied on it is notified.
-func (s *session) onlyVHost(cmd *cobra.Command) string {
-	if s.vhostGiven || s.vhost == "" {
-		return s.vhost
-	}
-	printf(cmd.ErrOrStderr(), "all vhosts: the context's vhost %q does not count here, only --vhost does\n", s.vhost)
-	return ""
-}
-
 // newDefinitionsExport makes `definitions export`. The file holds password hashes, hence
 // definitionsMode.
 func newDefinitionsExport(s *session) *cobra.Command {

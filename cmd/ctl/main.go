@@ -103,7 +103,7 @@ type session struct {
 	output    string
 	vhost     string
 	// vhostGiven reports that the command line has --vhost. A context's vhost is for names, not for how much of a cluster a
-	// backup or a document of definitions has.
+	// backup or a document of definitions has, or members move in.
 	vhostGiven bool
 	timeout    time.Duration
 	// timeoutGiven reports that the command line has --timeout, which then bounds watching too.

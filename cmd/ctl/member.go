@@ -17,9 +17,24 @@ func newQueueMembers(s *session) []*cobra.Command {
 	}
 }
 
-// filterFlags add the flags that choose queues by pattern; the vhost is the session's.
+// filterFlags add the flags that choose queues by pattern.
 func filterFlags(cmd *cobra.Command, f *client.QueueFilter) {
 	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues with a matching name, with *, ? and [a-z]; default: all")
+	cmd.Long = cmd.Short + ".\nThe queues of all vhosts count, with --vhost those of one; the vhost of a context does not count."
+}
+
+// choose completes the filter with the vhost, and prints what it covers: whether there is a vhost depends on the command line
+// and the context, and a plan without changes names no queue.
+func (s *session) choose(cmd *cobra.Command, f *client.QueueFilter) {
+	f.VHost = s.onlyVHost(cmd)
+	queues, vhosts := "all queues", "all vhosts"
+	if f.Pattern != "" {
+		queues = fmt.Sprintf("queues %q", f.Pattern)
+	}
+	if f.VHost != "" {
+		vhosts = fmt.Sprintf("vhost %q", f.VHost)
+	}
+	printf(cmd.ErrOrStderr(), "%s in %s\n", queues, vhosts)
 }
 
 // newGrow makes `queue grow`.
@@ -33,7 +48,8 @@ func newGrow(s *session) *cobra.Command {
 	filterFlags(cmd, &r.Queues)
 	cmd.Flags().BoolVar(&r.EvenOnly, "even", false, "only queues with an even number of members")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r.Node, r.Queues.VHost, r.DryRun = args[0], s.vhost, j.dryRun
+		r.Node, r.DryRun = args[0], j.dryRun
+		s.choose(cmd, &r.Queues)
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.GrowQueues(ctx, r)
 		})
@@ -53,7 +69,8 @@ func newShrink(s *session) *cobra.Command {
 	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that must not take its place, such as those to be removed next")
 	cmd.Flags().BoolVar(&r.KeepSize, "keep-size", false, "let another node take its place in each queue, if there is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r.Node, r.Queues.VHost, r.DryRun = args[0], s.vhost, j.dryRun
+		r.Node, r.DryRun = args[0], j.dryRun
+		s.choose(cmd, &r.Queues)
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.ShrinkNode(ctx, r)
 		})
@@ -72,7 +89,8 @@ func newRebalance(s *session) *cobra.Command {
 	filterFlags(cmd, &r.Queues)
 	cmd.Flags().BoolVar(&r.LeadersOnly, "leaders-only", false, "move leaders only, which sends no messages over the network")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		r.Queues.VHost, r.DryRun = s.vhost, j.dryRun
+		r.DryRun = j.dryRun
+		s.choose(cmd, &r.Queues)
 		return j.run(cmd, func(ctx context.Context, c *client.Client) (client.StartedOperation, error) {
 			return c.RebalanceQueues(ctx, r)
 		})
