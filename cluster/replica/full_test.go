@@ -2,9 +2,15 @@ package replica
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/disk"
@@ -123,6 +129,80 @@ func TestDueWhileDiskIsFull(t *testing.T) {
 	h.poll("it is opened", func() error {
 		if h.Member(uid) == nil {
 			return errWaiting
+		}
+		return nil
+	})
+}
+
+// damage changes what the log has on disk, and has it find that in a member that is closed.
+func (h *testHost) damage(uid id.QueueUID) {
+	h.t.Helper()
+	h.damages.Store(true)
+	g, err := h.storage.Group(uid.Group())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	last, err := g.LastIndex()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(h.cfg.Dir.Log(), "*.wal"))
+	if err != nil || len(files) == 0 {
+		h.t.Fatalf("segments %q: %v", files, err)
+	}
+	for _, name := range files {
+		h.flip(name)
+	}
+	if err := g.GetLog(last, &raft.Log{}); !errors.Is(err, wal.ErrLost) {
+		h.t.Fatalf("entry %d is read with the error %v", last, err)
+	}
+}
+
+// flip changes every byte of the first part of a file.
+func (h *testHost) flip(name string) {
+	h.t.Helper()
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	b := make([]byte, 64<<10)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		h.t.Fatal(err)
+	}
+	for i := range b[:n] {
+		b[i] ^= 0xff
+	}
+	_, err = f.WriteAt(b[:n], 0)
+	if err := errors.Join(err, f.Close()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// Damage that the log finds in a member that hibernates while the disk is full, when none can be opened, is not forgotten: the
+// member is opened when there is room, and kept closed until it is rebuilt.
+func TestDamageOfSleeperOnFullDisk(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.closeHidden(h.hides(uid, false))
+	h.press(wal.PressureFloor)
+	h.poll("nothing is opened any more", func() error {
+		h.mu.RLock()
+		defer h.mu.RUnlock()
+		if !h.full {
+			return errWaiting
+		}
+		return nil
+	})
+	h.damage(uid)
+	if h.Wake(uid) {
+		t.Error("it is opened on a full disk")
+	}
+	h.press(wal.PressureNone)
+	h.poll("the member counts as lost", func() error {
+		if err := h.Losses()[uid]; !errors.Is(err, wal.ErrLost) {
+			return fmt.Errorf("it is lost with %v", err)
 		}
 		return nil
 	})

@@ -48,6 +48,8 @@ type testHost struct {
 	serves bool
 	// registered is the catalog's index at the present start.
 	registered uint64
+	// damages says that entries are damaged on purpose.
+	damages atomic.Bool
 
 	catalogMu sync.Mutex // guards what follows
 	catalog   *catalog.Catalog
@@ -166,7 +168,7 @@ func (h *testHost) start(edit func(*Config)) {
 	board := disk.NewBoard("a", h.path, 1<<20, log)
 	h.storage, err = storage.Open(storage.Config{
 		Dir: dir, Logger: log, TailBytes: 1 << 20, LowBytes: 1, FloorBytes: 1,
-		Failed: func(err error) { h.t.Error(err) }, Lost: func(_ id.GroupID, err error) { h.t.Error(err) },
+		Failed: func(err error) { h.t.Error(err) }, Lost: h.lost,
 		Pressed: board.LookSoon, Opening: func(int, int) {},
 	})
 	check(err)
@@ -204,6 +206,13 @@ func (h *testHost) start(edit func(*Config)) {
 		}
 	})
 	h.t.Cleanup(h.stop)
+}
+
+// lost is notified that entries of a group cannot be read.
+func (h *testHost) lost(_ id.GroupID, err error) {
+	if !h.damages.Load() {
+		h.t.Error(err)
+	}
 }
 
 // Propose implements Catalog.

@@ -48,7 +48,7 @@ func (h *Host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home <
 // due returns what to do about a queue of the view. Only the reconcile loop calls it.
 func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 	q, closed := h.Member(r.UID), h.keptClosed(r.UID)
-	held := q != nil || closed || h.sleeper(r.UID) != nil
+	held := q != nil || closed || h.sleepsWhole(r.UID)
 	stored := func() bool { return held || h.cfg.Storage.HasQueue(r.UID) } // members are closed while the disk is full
 	g := Joins(r, h.cfg.Node)
 	switch {
@@ -79,6 +79,12 @@ func (h *Host) due(r *catalog.QueueRecord, current bool) duty {
 		return dutyOpen
 	}
 	return dutyNone
+}
+
+// sleepsWhole reports whether a member hibernates and the log has all of it. If the log found damage while the disk was full, or
+// before the view had the queue, the member could not be opened then: it is opened now, as only then the damage is repaired.
+func (h *Host) sleepsWhole(uid id.QueueUID) bool {
+	return h.sleeper(uid) != nil && h.cfg.Storage.LostGroup(uid.Group()) == nil
 }
 
 // Begun reports whether this node's member has begun to join by a change, so that it may have its vote, or
