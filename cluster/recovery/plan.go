@@ -22,7 +22,7 @@ func (r *Recovery) plan() {
 		if g.Action == Nothing {
 			r.Forgotten = slices.DeleteFunc(r.Forgotten, func(n id.NodeID) bool { return slices.Contains(g.Members, n) })
 		}
-		if g.Action == Empty && r.Groups[0].Action == Nothing {
+		if g.Action == Empty && (r.Groups[0].Action == Nothing || len(g.Lost) == 0) {
 			g.Action = Declare
 		}
 		r.Groups = append(r.Groups, g)
@@ -66,10 +66,12 @@ func (r *Recovery) decide(g Group) Group {
 		g.Left = append(g.Left, m)
 		s, has := logs[m]
 		if !has {
-			if !r.reported(m) {
+			if r.reported(m) {
+				g.Bare = append(g.Bare, m) // nobody to go on with
+			} else {
 				g.Missing = append(g.Missing, m)
 			}
-			continue // it has nothing, so it is nobody to go on with
+			continue
 		}
 		g.Logs[m] = s
 		g.term = max(g.term, s.Term)
@@ -79,7 +81,7 @@ func (r *Recovery) decide(g Group) Group {
 	}
 	g.term++
 	switch {
-	case len(g.Left) > len(g.Members)/2:
+	case r.votersLeft(&g) > len(g.Members)/2:
 		g.Action = Nothing
 	case len(g.Missing) > 0:
 		g.Action, g.Newest = Unknown, ""
@@ -94,6 +96,17 @@ func (r *Recovery) decide(g Group) Group {
 		g.Left = slices.Sorted(maps.Keys(g.Logs))
 	}
 	return g
+}
+
+// votersLeft returns how many of the members that are left count for a majority. A member that has nothing of a queue may have
+// lost it with its node's log: then it is kept closed, does not vote, and is built anew only by a majority. It may as well be
+// new, and vote. So where the catalog is recovered too, and removes it from the queue, the queue goes on without it, and it
+// joins anew. Where the catalog has its majority, it is not removed, and one that votes must stay.
+func (r *Recovery) votersLeft(g *Group) int {
+	if len(r.Groups) == 0 || r.Groups[0].Action == Nothing {
+		return len(g.Left)
+	}
+	return len(g.Left) - len(g.Bare)
 }
 
 // reported reports whether what a node has stored is known.

@@ -49,7 +49,8 @@ type Action string
 
 // The actions.
 const (
-	// Nothing: a majority of its members is left; it elects by itself.
+	// Nothing: a majority of its members is left; it elects by itself, unless those of Group.Bare have lost what they had and the
+	// rest is none.
 	Nothing Action = "keeps its majority"
 	// Here: this node has the newest log that is left; the group goes on with it.
 	Here Action = "goes on with this node's log"
@@ -57,8 +58,8 @@ const (
 	Elsewhere Action = "goes on with another node's log"
 	// Empty: no member is left that has anything of it; it begins anew, without messages.
 	Empty Action = "begins anew, all its messages are lost"
-	// Declare: no such member is left; as the catalog runs without this node, it has to be
-	// deleted and declared again.
+	// Declare: no such member is left; it has to be deleted and declared again, as the catalog runs without this node, or
+	// as all members are on nodes that are left: what these have of it, which cannot be read, stays until then.
 	Declare Action = "is lost: delete the queue and declare it again"
 	// Unknown: a report of a node that is left is missing.
 	Unknown Action = "cannot be decided"
@@ -75,6 +76,7 @@ type Group struct {
 	Newest      id.NodeID // of Left; "": none
 	Action      Action
 	Missing     []id.NodeID // of Left: their reports are needed
+	Bare        []id.NodeID // of the members that are left: they have nothing of it
 
 	term uint64 // above all that are known
 }
@@ -266,7 +268,9 @@ func (r *Recovery) commands() (out []raftfsm.Command) {
 				continue
 			}
 			// Recovered before this run, which had broken off: the catalog has yet to know.
-		case Here, Elsewhere, Declare, Unknown:
+		case Declare:
+			continue
+		case Here, Elsewhere, Unknown:
 		}
 		add(&catalog.SetQueueMembers{UID: id.QueueUID(g.Group), Members: left, Leader: cmp.Or(g.Newest, left[0])})
 	}

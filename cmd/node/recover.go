@@ -142,21 +142,14 @@ func printRecovery(out io.Writer, r *recovery.Recovery) error {
 	whole, again := 0, 0
 	for i := range r.Groups {
 		g := &r.Groups[i]
-		if len(g.Lost) == 0 {
+		if len(g.Lost) == 0 && g.Action == recovery.Nothing && len(g.Bare) == 0 {
 			whole++
 			continue
-		}
-		var logs []string
-		for _, n := range slices.Sorted(maps.Keys(g.Logs)) {
-			logs = append(logs, fmt.Sprintf("%s: %d/%d", n, g.Logs[n].LastTerm, g.Logs[n].LastIndex))
-		}
-		for _, n := range g.Missing {
-			logs = append(logs, fmt.Sprintf("%s: no report", n))
 		}
 		if g.Action == recovery.Here || g.Action == recovery.Elsewhere {
 			again++
 		}
-		row(g.String(), join(g.Lost), strings.Join(logs, ", "), string(g.Action))
+		row(g.String(), join(g.Lost), left(g), happens(g))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -168,6 +161,29 @@ func printRecovery(out io.Writer, r *recovery.Recovery) error {
 		_, err = fmt.Fprintf(out, "The cluster forgets %s for good.\n", join(r.Forgotten))
 	}
 	return err
+}
+
+// left says what the members that are left have.
+func left(g *recovery.Group) string {
+	var logs []string
+	for _, n := range slices.Sorted(maps.Keys(g.Logs)) {
+		logs = append(logs, fmt.Sprintf("%s: %d/%d", n, g.Logs[n].LastTerm, g.Logs[n].LastIndex))
+	}
+	for _, n := range g.Bare {
+		logs = append(logs, fmt.Sprintf("%s: nothing", n))
+	}
+	for _, n := range g.Missing {
+		logs = append(logs, fmt.Sprintf("%s: no report", n))
+	}
+	return strings.Join(logs, ", ")
+}
+
+// happens says what is done about a group. Its majority may be none: see recovery.Nothing.
+func happens(g *recovery.Group) string {
+	if g.Action == recovery.Nothing && len(g.Logs)+len(g.Missing) <= len(g.Members)/2 {
+		return fmt.Sprintf("%s, unless the log of %s is lost: then run this on the others with --lost %s too", g.Action, join(g.Bare), join(g.Bare))
+	}
+	return string(g.Action)
 }
 
 // join joins node ids with commas.

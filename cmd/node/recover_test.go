@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cluster/recovery"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // Two of three real processes lose their directories: the third is recovered, after it has
@@ -113,6 +116,34 @@ func TestRecover(t *testing.T) {
 		}
 		if err := n.WaitReady(ctx); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// The plan shows members that have nothing, also of queues that lose no member, and does not promise a majority of them.
+func TestRecoveryShowsWhoHasNothing(t *testing.T) {
+	t.Parallel()
+	log := map[id.NodeID]raftfsm.Stored{"a": {LastTerm: 3, LastIndex: 7}}
+	ab, abc := []id.NodeID{"a", "b"}, []id.NodeID{"a", "b", "c"}
+	r := &recovery.Recovery{Groups: []recovery.Group{
+		{Group: id.CatalogGroup, Members: abc, Left: ab, Logs: log, Missing: []id.NodeID{"b"}, Lost: []id.NodeID{"c"}, Action: recovery.Nothing},
+		{Name: "half", Members: abc, Left: ab, Logs: log, Bare: []id.NodeID{"b"}, Lost: []id.NodeID{"c"}, Action: recovery.Nothing},
+		{Name: "alone", Members: []id.NodeID{"b"}, Left: []id.NodeID{"b"}, Bare: []id.NodeID{"b"}, Action: recovery.Declare},
+		{Name: "whole", Members: []id.NodeID{"a"}, Left: []id.NodeID{"a"}, Logs: log, Action: recovery.Nothing},
+	}}
+	var out bytes.Buffer
+	if err := printRecovery(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(` +`).ReplaceAllString(out.String(), " ")
+	for _, want := range []string{
+		"the catalog c a: 3/7, b: no report keeps its majority\n",
+		"queue \"half\" in vhost \"\" c a: 3/7, b: nothing keeps its majority, unless the log of b is lost: then run this on the others with --lost b too\n",
+		"queue \"alone\" in vhost \"\" b: nothing is lost: delete the queue and declare it again\n",
+		"\n1 more lose nothing",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q:\n%s", want, said)
 		}
 	}
 }
