@@ -213,14 +213,15 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 	if !r.local {
 		s.busy++
 		s.moving++
-		s.sends(r, math.MaxInt64)
+		s.sends(r, uncounted)
 	}
 	s.mu.Unlock()
 	meta := f.meta()
 	if !r.local {
-		if meta.Size, err = s.streamBytes(f); err != nil {
+		if err := r.count(); err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("raftfsm: group %s: snapshot %s: %w", s.group, name, err), r.Close())
 		}
+		meta.Size = r.counted.Load()
 		s.mu.Lock()
 		s.sends(r, meta.Size)
 		s.mu.Unlock()
@@ -228,8 +229,10 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 	return meta, r, nil
 }
 
-// sends notes how many bytes a snapshot has that is being sent. Until they are counted it has as many as there can be. The
-// caller holds mu.
+// uncounted is the size of a snapshot whose bytes are being counted: as many as there can be.
+const uncounted = math.MaxInt64
+
+// sends notes how many bytes a snapshot has that is being sent. The caller holds mu.
 func (s *snapshots) sends(r *snapshotReader, bytes int64) {
 	if s.sending == nil {
 		s.sending = map[*snapshotReader]sentSnapshot{}
@@ -242,6 +245,18 @@ func (s *snapshots) sent() []sentSnapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.sending))
+}
+
+// counting returns how many bytes of a snapshot that is about to be sent are counted so far; 0 if none are being counted.
+func (s *snapshots) counting() (most int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r, is := range s.sending {
+		if is.bytes == uncounted {
+			most = max(most, r.counted.Load())
+		}
+	}
+	return most
 }
 
 // endSending ends the sending of a snapshot, whatever came of it.

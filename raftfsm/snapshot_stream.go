@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -119,28 +120,6 @@ func loadBodies(s Storage, g id.GroupID, index uint64) (*bodySet, uint64, error)
 	return set, l.Term, nil
 }
 
-// streamBytes returns the exact size of a snapshot's stream. It reads every live entry.
-func (s *snapshots) streamBytes(f *snapshotFile) (int64, error) {
-	n := streamHeadBytes + f.machineBytes + f.liveBytes + 2*sumBytes
-	err := f.live.each(func(index uint64, slots []uint32) error {
-		set, _, err := loadBodies(s.storage, s.group, index)
-		if err != nil {
-			return err
-		}
-		var bodyBytes int64
-		for _, slot := range slots {
-			body, ok := set.body(slot)
-			if !ok {
-				return fmt.Errorf("entry %d has no body %d", index, slot)
-			}
-			bodyBytes += int64(len(body))
-		}
-		n += frameHeadBytes + sparseBytes(len(slots), bodyBytes)
-		return nil
-	})
-	return n, err
-}
-
 // snapshotReader reads an opened snapshot: as bytes it is the stream for a member that
 // lacks the bodies; this member's own machine takes only machine().
 type snapshotReader struct {
@@ -148,6 +127,8 @@ type snapshotReader struct {
 	file  *snapshotFile
 	in    *os.File
 	local bool // opened for this member's machine
+
+	counted atomic.Int64 // bytes of the stream, as far as count has got
 
 	buf    []byte // what Read has still to hand out
 	source []byte // storage of buf, reused
@@ -160,6 +141,29 @@ var errLocalOnly = errors.New("raftfsm: the snapshot was opened for this member'
 
 // machine returns the machine's bytes.
 func (r *snapshotReader) machine() ([]byte, error) { return r.file.readMachine(r.in) }
+
+// count counts the bytes of the stream. It reads every live entry, which takes as long as the disk needs for all bodies, so
+// counted shows how far it is.
+func (r *snapshotReader) count() error {
+	f := r.file
+	r.counted.Store(streamHeadBytes + f.machineBytes + f.liveBytes + 2*sumBytes)
+	return f.live.each(func(index uint64, slots []uint32) error {
+		set, _, err := loadBodies(r.from.storage, r.from.group, index)
+		if err != nil {
+			return err
+		}
+		var bodyBytes int64
+		for _, slot := range slots {
+			body, ok := set.body(slot)
+			if !ok {
+				return fmt.Errorf("entry %d has no body %d", index, slot)
+			}
+			bodyBytes += int64(len(body))
+		}
+		r.counted.Add(frameHeadBytes + sparseBytes(len(slots), bodyBytes))
+		return nil
+	})
+}
 
 // Read implements io.Reader.
 func (r *snapshotReader) Read(p []byte) (int, error) {

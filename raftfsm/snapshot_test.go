@@ -409,6 +409,52 @@ func TestSnapshotCancelLeavesNothing(t *testing.T) {
 	}
 }
 
+// observed is a storage that reports each read of an entry before it is done.
+type observed struct {
+	Storage
+	entry func()
+}
+
+func (o observed) Entry(index uint64, out *raft.Log) error {
+	o.entry()
+	return o.Storage.Entry(index, out)
+}
+
+// Before the first byte of a snapshot is sent all bodies are read to count its bytes. How far that is can be seen, and the
+// stream goes on from there: a join that makes no progress is taken back.
+func TestCountingASnapshotIsSeen(t *testing.T) {
+	s, storage := snapshotFixture(t)
+	var seen []int64
+	s.storage = observed{storage, func() { seen = append(seen, s.counting()) }}
+	if n := s.counting(); n != 0 {
+		t.Errorf("%d bytes are counted of no snapshot", n)
+	}
+	meta, r, err := s.Open(s.latest().id())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 2 || seen[0] <= 0 || seen[1] <= seen[0] || seen[1] >= meta.Size {
+		t.Errorf("of %d bytes %d were counted before each entry", meta.Size, seen)
+	}
+	if n := s.counting(); n != 0 {
+		t.Errorf("%d bytes are counted after that", n)
+	}
+	var to streams
+	stream := to.begin("n2", r)
+	if n := to.read("n2"); n != meta.Size {
+		t.Errorf("the stream begins at %d, want %d", n, meta.Size)
+	}
+	if _, err := io.Copy(io.Discard, stream); err != nil {
+		t.Fatal(err)
+	}
+	if n := to.read("n2"); n != 2*meta.Size {
+		t.Errorf("the stream ends at %d, want %d", n, 2*meta.Size)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // While a snapshot is being sent nothing that it refers to is dropped.
 func TestNothingIsDroppedWhileASnapshotIsSent(t *testing.T) {
 	s, storage := snapshotFixture(t)

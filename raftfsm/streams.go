@@ -19,7 +19,7 @@ type streams struct {
 // stream is one of them.
 type stream struct {
 	io.Reader
-	bytes atomic.Int64 // that were read
+	bytes atomic.Int64 // that were counted before, and those that were read
 }
 
 // Read implements io.Reader.
@@ -37,6 +37,9 @@ func (s *streams) begin(to raft.ServerID, data io.Reader) *stream {
 		s.of = map[raft.ServerID]*stream{}
 	}
 	c := &stream{Reader: data}
+	if r, is := data.(*snapshotReader); is {
+		c.bytes.Store(r.counted.Load())
+	}
 	s.of[to] = c
 	return c
 }
@@ -50,7 +53,7 @@ func (s *streams) end(to raft.ServerID, c *stream) {
 	}
 }
 
-// read returns how many bytes were read of the stream to a member.
+// read returns how many bytes of the stream to a member were counted before it began, and read of it.
 func (s *streams) read(to raft.ServerID) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,6 +63,9 @@ func (s *streams) read(to raft.ServerID) int64 {
 	return 0
 }
 
-// Sent returns how many bytes of a snapshot this member has sent so far to another one; 0 if it sends none. An attempt that
-// follows a failed one begins at 0.
-func (g *Group[R, E]) Sent(to id.NodeID) int64 { return g.out.streams.read(raft.ServerID(to)) }
+// Sent returns how far this member is with sending a snapshot to another one, in bytes: it reads all of it once to count
+// them, which may take as long as to send them, and then to send them. It is 0 if this member sends none. For whom one is
+// counted raft does not say, so that counts for all that get no stream. An attempt that follows a failed one begins at 0.
+func (g *Group[R, E]) Sent(to id.NodeID) int64 {
+	return max(g.out.streams.read(raft.ServerID(to)), g.snaps.counting())
+}
