@@ -36,6 +36,9 @@ func (q *Queue) handleInbox(in inbox, out *outbox) {
 		q.retryLocked(*in.leader, *in.leader != "")
 	}
 	q.handleDeliveries(in.deliveries[at:], out)
+	if in.leaves {
+		q.endConsumers(q.leaves, out)
+	}
 	for _, n := range in.notices {
 		q.handleNotice(n, out)
 	}

@@ -88,6 +88,65 @@ func TestKeptUntilTheEnd(t *testing.T) {
 	})
 }
 
+// ends are the ways in which a queue, or this node's end of it, leaves its consumers.
+func ends() map[string]func(q *Queue) {
+	return map[string]func(q *Queue){
+		"the queue is deleted":       func(q *Queue) { q.g.QueueGone(q.uid) },
+		"its deletion is decided":    func(q *Queue) { q.g.QueueDrainDeletes(q.uid) },
+		"it is decided, and is done": func(q *Queue) { q.g.QueueDrainDeletes(q.uid); q.g.QueueGone(q.uid) },
+		"the node stops":             func(q *Queue) { q.g.Close() },
+	}
+}
+
+// DEL-4: the same holds when the queue ends.
+func TestKeptUntilTheQueueEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range ends() {
+		withoutWaiting(t, func(t *testing.T) {
+			x := newLossyClient(t)
+			<-x.asked
+			end(x.c.q)
+			synctest.Wait()
+			t.Log(name)
+			x.gets(t, "delivery 1", "delivery 3", "delivery 4", "delivery 6", "the end")
+		})
+	}
+}
+
+// DEL-4: with auto-ack a delivery that has arrived is not lost when the queue ends before the client is called with it, and
+// the end is the last call.
+func TestArrivedBeforeTheQueueEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range ends() {
+		withoutWaiting(t, func(t *testing.T) {
+			q, l := ledQueue(t)
+			var got []string
+			l.consumeWith(q, ConsumerConfig{
+				AutoAck: true,
+				Deliver: func(ds []traffic.Delivery) {
+					if len(got) == 0 { // while the client is called
+						q.g.Deliver(q.uid, l.assigned[1:])
+						end(q)
+					}
+					for i := range ds {
+						got = append(got, fmt.Sprintf("delivery %d", ds[i].MsgID))
+					}
+				},
+				Ended: func(error) { got = append(got, "the end") },
+			})
+			for range 2 {
+				l.publish(q, func(error) {})
+				l.applyAll()
+			}
+			q.g.Deliver(q.uid, l.assigned[:1])
+			synctest.Wait()
+			if want := []string{"delivery 1", "delivery 2", "the end"}; !slices.Equal(got, want) {
+				t.Errorf("%s: the client gets %q, want %q", name, got, want)
+			}
+		})
+	}
+}
+
 // AM-8, AM-13: as long as the client does not have what was kept, it is pending: a client that looked in between would take
 // what has arrived for everything. Then the client is called again, so that it looks again.
 func TestPendingUntilDelivered(t *testing.T) {

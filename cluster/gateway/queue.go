@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
@@ -118,17 +119,46 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (r quorumq.Re
 	}
 }
 
-// drainDeletes ends the consumers. Their earlier decisions are sent first. The queue itself takes
-// back what they hold.
+// drainDeletes ends the consumers, after what has arrived for them. Their earlier decisions are sent first. The queue itself
+// takes back what they hold.
 func (q *Queue) drainDeletes() {
-	var out outbox
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDrainDeleting)
-	for _, c := range q.consumers {
-		c.end(q.leaves, &out)
+	if len(q.consumers) > 0 && q.ended == nil {
+		q.inbox.leaves = true
+		q.startLocked()
 	}
-	q.mu.Unlock()
-	out.flush()
+}
+
+// endConsumers ends all consumers. With auto-ack the queue does not have any more what is kept for them.
+func (q *Queue) endConsumers(err error, out *outbox) {
+	for _, c := range q.consumers {
+		c.handKept(out)
+		c.end(err, out)
+	}
+}
+
+// partLocked ends the consumers of a queue that has ended. Those with auto-ack get what has arrived, as the queue does not
+// have it any more. If a goroutine works on the queue, it calls them, so that the end comes after what it is calling them
+// with; else the caller does when it has released mu.
+func (q *Queue) partLocked(in *inbox, out *outbox) {
+	var parting outbox
+	why := q.ended
+	if in.leaves {
+		why = q.leaves
+	}
+	q.handleDeliveries(slices.DeleteFunc(in.deliveries, func(d traffic.Delivery) bool {
+		c := q.consumers[d.Consumer.Session]
+		return c == nil || !c.cfg.AutoAck
+	}), &parting)
+	q.endConsumers(why, &parting)
+	clear(q.consumers)
+	if q.running {
+		q.inbox.parting = parting.calls
+	} else {
+		out.calls = append(out.calls, parting.calls...)
+	}
 }
 
 // end answers everything with err, for good. When the node stops, what may have reached the queue's
@@ -158,10 +188,7 @@ func (q *Queue) end(err error) {
 	})
 	q.ops.add(in.ops)
 	q.ops.end(unanswered, &out)
-	for _, c := range q.consumers {
-		c.end(err, &out)
-	}
-	clear(q.consumers)
+	q.partLocked(&in, &out)
 	q.alarm.stop()
 	close(q.room)
 	q.mu.Unlock()

@@ -27,6 +27,7 @@ func (q *Queue) run() {
 			q.pump(&out)
 			q.armLocked()
 		}
+		out.calls = append(out.calls, in.parting...)
 		if !more && out.empty() {
 			q.running = false
 			return

@@ -70,13 +70,15 @@ type inbox struct {
 	lost       []id.NodeID
 	tick       bool
 	wake       bool
+	leaves     bool     // the queue is being deleted: its consumers end
+	parting    []func() // the last calls to the consumers of a queue that has ended
 }
 
 // any reports whether there is something to process. Every field counts but bytes, which belongs
 // to deliveries.
 func (in *inbox) any() bool {
-	return len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
-		in.leader != nil || in.unsent || in.tick || in.wake
+	return len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost)+len(in.parting) > 0 ||
+		in.leader != nil || in.unsent || in.tick || in.wake || in.leaves
 }
 
 // Consumer is a consumer of this node's client. All methods may be called concurrently.
