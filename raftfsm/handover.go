@@ -116,10 +116,14 @@ func (g *Group[R, E]) requestStand(ctx context.Context, target id.NodeID) error 
 }
 
 // caughtUp waits until everything proposed is applied and the target has the whole log, or if to is "" any voter that
-// was not passed over.
+// was not passed over. Nothing is proposed meanwhile, so a voter that does not answer must not keep the others from being
+// asked again.
 func (g *Group[R, E]) caughtUp(ctx context.Context, r *raft.Raft, term uint64, to id.NodeID, passed []id.NodeID) (id.NodeID, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	tick := time.NewTicker(handOverTick)
 	defer tick.Stop()
+	asked := probes{open: map[id.NodeID]bool{}, answers: make(chan probed)}
 	for {
 		if leaderTerm(r) != term || term == 0 {
 			return "", g.notLeader()
@@ -129,16 +133,10 @@ func (g *Group[R, E]) caughtUp(ctx context.Context, r *raft.Raft, term uint64, t
 			return "", err
 		}
 		if g.proposer.idle() {
-			if target, ok := g.matching(ctx, r, takers); ok {
-				return target, nil
-			}
+			g.askEnds(ctx, r, takers, &asked)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return "", fmt.Errorf("no voter that was asked has caught up: %w", ctx.Err())
-		case <-g.stop:
-			return "", g.stopped()
+		if target, err := g.matching(ctx, r, &asked, tick.C); target != "" || err != nil {
+			return target, err
 		}
 	}
 }
@@ -158,34 +156,57 @@ func (g *Group[R, E]) takers(to id.NodeID, passed []id.NodeID) ([]id.NodeID, err
 	return takers, nil
 }
 
-// matching returns the first of them that answers that its log ends like this member's. It waits for answers until ctx ends.
-func (g *Group[R, E]) matching(ctx context.Context, r *raft.Raft, takers []id.NodeID) (id.NodeID, bool) {
+// probes are the questions to voters whether their logs end like this member's. Each voter has one at a time.
+type probes struct {
+	open    map[id.NodeID]bool // not answered yet
+	answers chan probed
+}
+
+// probed is the answer to one of them.
+type probed struct {
+	node    id.NodeID
+	end     uint64 // of this member's log, when it was asked
+	matches bool
+}
+
+// askEnds asks the takers that have answered what they were asked before. Whoever asks reads the answers until ctx ends.
+func (g *Group[R, E]) askEnds(ctx context.Context, r *raft.Raft, takers []id.NodeID, asked *probes) {
 	req, ok := g.probe(r)
 	if !ok {
-		return "", false
+		return
 	}
-	answers := make(chan id.NodeID, len(takers))
 	for _, n := range takers {
+		if asked.open[n] {
+			continue
+		}
+		asked.open[n] = true
 		g.spawn(func() {
-			if g.notifyOne(n, *req) != pushMatches {
-				n = ""
+			a := probed{node: n, end: req.PrevLogEntry, matches: g.notifyOne(n, *req) == pushMatches}
+			select {
+			case asked.answers <- a:
+			case <-ctx.Done():
 			}
-			answers <- n
 		})
 	}
-	for range takers {
+}
+
+// matching returns the first voter that answers that its log ends like this member's; "" if none does before the tick.
+func (g *Group[R, E]) matching(ctx context.Context, r *raft.Raft, asked *probes, tick <-chan time.Time) (id.NodeID, error) {
+	for {
 		select {
-		case n := <-answers:
-			if n != "" {
-				return n, r.LastIndex() == req.PrevLogEntry
+		case a := <-asked.answers:
+			delete(asked.open, a.node)
+			if a.matches && a.end == r.LastIndex() && g.proposer.idle() {
+				return a.node, nil
 			}
+		case <-tick:
+			return "", nil
 		case <-ctx.Done():
-			return "", false
+			return "", fmt.Errorf("no voter that was asked has caught up: %w", ctx.Err())
 		case <-g.stop:
-			return "", false
+			return "", g.stopped()
 		}
 	}
-	return "", false
 }
 
 // idle reports that no entry is on its way.

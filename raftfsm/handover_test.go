@@ -143,3 +143,47 @@ func TestDrivenTransferToSpeechless(t *testing.T) {
 		})
 	}
 }
+
+// lagging is a transport to a peer that is speechless, and to others that lack the end of the log for a while.
+type lagging struct {
+	*speechless
+	until atomic.Int64 // Unix time in nanoseconds
+}
+
+func (m *lagging) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if to != m.peer && time.Now().UnixNano() < m.until.Load() {
+		return nil // and no success
+	}
+	return m.speechless.AppendEntriesNow(to, req, resp)
+}
+
+// Where nobody is named, leadership goes to a member as soon as it has caught up, although another one does not answer.
+func TestDrivenTransferPastSpeechless(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const lags = 50 * time.Millisecond
+		var first *lagging
+		all := newLogCluster(t, 3, func(c *Config[reply, string]) {
+			c.Driven = true
+			if inner, ok := c.Transport.(*heartbeats); ok && c.Node == "n1" {
+				first = &lagging{speechless: &speechless{heartbeats: inner, peer: "n2"}}
+				c.Transport = first
+			}
+		})
+		if err := all[0].group.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := leaderOf(t, all, nil)
+		comes(t, "before", l.submit("before"))
+		first.probes.Store(true)
+		first.until.Store(time.Now().Add(lags).UnixNano())
+		began := time.Now()
+		err := l.group.TransferLeadership(t.Context(), "")
+		if took := time.Since(began); err != nil || took < lags || took > lags+handOverElection {
+			t.Errorf("after %v: %v; want success after %v and an election", took, err, lags)
+		}
+		if n := leaderOf(t, all, nil).node; n != "n3" {
+			t.Errorf("%s leads", n)
+		}
+	})
+}
