@@ -156,6 +156,10 @@ func classify(err error, about Error) error {
 	case errors.Is(err, traffic.ErrConsumerGone):
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
+	case errors.Is(err, traffic.ErrUndelivered): // AM-8
+		about.Class, about.RetryAfter = Unavailable, RetryAfter
+		about.Reason = "no leader could be reached in time for the last deliveries of the cancelled consumer, so what it holds returns to the queue; " +
+			"consume again, or see that most of its members run"
 	case errors.Is(err, traffic.ErrNotHeld): // G-22
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the message is not held any more: an earlier try settled it, or it is back in the queue; drop what came of it, and get again"

@@ -39,6 +39,10 @@ func TestTranslate(t *testing.T) {
 		{traffic.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
 		{traffic.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
 		{traffic.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},
+		{
+			traffic.ErrUndelivered, Unavailable,
+			`UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time for the last deliveries of the cancelled consumer`,
+		},
 		{errors.New("odd"), Internal, `INTERNAL_ERROR: queue "q" in vhost "/": odd`},
 	}
 	for _, row := range rows {

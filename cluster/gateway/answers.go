@@ -188,14 +188,17 @@ func (q *Queue) retryLocked(to id.NodeID, now bool) {
 	q.blocked, q.retryAt = true, time.Now().Add(q.wait)
 }
 
-// expireLocked gives up what has waited too long (PUB-5, RE-5). It also returns messages to the
-// queue that a Get took and nobody settled.
+// expireLocked gives up what has waited too long (PUB-5, RE-5), pending deliveries of cancelled
+// consumers included. It also returns messages to the queue that a Get took and nobody settled.
 func (q *Queue) expireLocked(out *outbox) {
 	now := time.Now()
 	q.publisher.Void(
 		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
 		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now, false), out) })
 	q.ops.expire(now, q.uid, out)
+	for _, c := range q.consumers {
+		c.expire(now, out)
+	}
 	for _, cmd := range q.gets.expire(now) {
 		q.ops.add([]*op{unheard(cmd)})
 	}

@@ -66,6 +66,7 @@ func (c *Consumer) Again(ctx context.Context, cfg ConsumerConfig) error {
 	}
 	c.cfg.Prefetch, c.cfg.Credit, c.cfg.AutoAck = cfg.Prefetch, cfg.Credit, cfg.AutoAck
 	c.limit, c.credited = cfg.Limit, cfg.Limit
+	c.cancelled = false
 	base := c.base
 	q.mu.Unlock()
 	r, err := c.checkout(ctx, cfg, base+cfg.Limit, op{after: c})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -82,10 +83,17 @@ func (c *Consumer) Credit(limit quorumq.MsgID) {
 }
 
 // Cancel ends deliveries. Unsettled messages stay with the client or, with requeue, return to the
-// queue, not as failed.
+// queue, not as failed. What is pending then (HasPending) still comes, but the consumer ends if no
+// leader sends it for as long as commands wait for one (RE-5).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, op{after: c})
-	return err
+	if err != nil {
+		return err
+	}
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.cancelled, c.owedSince = true, time.Time{}
+	return nil
 }
 
 // Extend moves the ack deadlines of messages that the client still holds to ms milliseconds from

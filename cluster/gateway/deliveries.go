@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
@@ -80,6 +81,7 @@ func (c *Consumer) handLocked(fresh []traffic.Delivery, out *outbox) {
 // handleHeld processes the answer to a resume; cut says that the queue has more.
 func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, out *outbox) {
 	c.resuming = false
+	c.owedSince = time.Time{}
 	if c.ended || !c.open {
 		return
 	}
@@ -122,6 +124,20 @@ func (c *Consumer) lose(err error, out *outbox) {
 	c.end(err, out)
 	delete(c.q.consumers, c.key.Session)
 	c.q.inbox.ops = append(c.q.inbox.ops, unheard(&quorumq.SessionClosed{Session: c.key.SessionKey}))
+}
+
+// expire ends a cancelled consumer whose client waits for what is pending while the queue has no leader that sends it. The
+// client gets the error in place of the end of its wait, and what it holds returns to the queue.
+func (c *Consumer) expire(now time.Time, out *outbox) {
+	most := c.q.g.cfg.CommandTimeout
+	switch {
+	case !c.cancelled || !c.lacks() || !c.behind(): // after a change of leader it is behind, whatever is pending
+		c.owedSince = time.Time{}
+	case c.owedSince.IsZero():
+		c.owedSince = now
+	case now.Sub(c.owedSince) >= most:
+		c.lose(fmt.Errorf("queue %s: %w within %s; a majority of its members must be up", c.q.uid, traffic.ErrUndelivered, most), out)
+	}
 }
 
 // handKept passes on what is kept for the answer to a resume, because none will come.

@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
@@ -200,4 +202,112 @@ func TestEarlyOfRepeatedRegistration(t *testing.T) {
 			t.Errorf("the client gets %q, want %q", got, want)
 		}
 	})
+}
+
+// AM-8, RE-5: a client that has cancelled its consumer waits for what is pending no longer than for a leader. Then it gets
+// what was kept, and the end. A consumer that is not cancelled goes on, and one of which nothing is pending: its client may
+// still settle what it has.
+func TestPendingWithoutLeader(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name                string
+		cancels, lost, ends bool
+	}{
+		{name: "cancelled", cancels: true, lost: true, ends: true},
+		{name: "open", lost: true},
+		{name: "nothing is pending", cancels: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q, l := ledQueue(t)
+				l.held = func(quorumq.MsgID, func(traffic.Holding, error)) {} // it is never answered
+				var got []quorumq.MsgID
+				var why error
+				c := l.consumeWith(q, ConsumerConfig{
+					AutoAck: row.lost, Ended: func(err error) { why = err },
+					Deliver: func(ds []traffic.Delivery) {
+						for i := range ds {
+							got = append(got, ds[i].MsgID)
+						}
+					},
+				})
+				for range 2 {
+					l.publish(q, func(error) {})
+					l.applyAll()
+				}
+				if row.lost {
+					q.g.Deliver(q.uid, slices.Clone(l.assigned[1:]))
+				} else {
+					q.g.Deliver(q.uid, slices.Clone(l.assigned))
+				}
+				if row.cancels {
+					l.cancel(c)
+				}
+				l.away.Store(true)
+				q.led("")
+				looks := func(when string, pending, ended bool, want ...quorumq.MsgID) {
+					t.Helper()
+					synctest.Wait()
+					if c.HasPending() != pending || errors.Is(why, traffic.ErrUndelivered) != ended || !slices.Equal(got, want) {
+						t.Errorf("%s: pending %v, ended with %v, got %d", when, c.HasPending(), why, got)
+					}
+				}
+				before, after := []quorumq.MsgID{1, 2}, []quorumq.MsgID{1, 2}
+				if row.lost {
+					before, after = nil, nil
+				}
+				if row.ends {
+					after = []quorumq.MsgID{2}
+				}
+				time.Sleep(q.g.cfg.CommandTimeout - time.Second)
+				looks("before the time is over", row.lost, false, before...)
+				time.Sleep(2 * time.Second)
+				looks("when the time is over", row.lost && !row.ends, row.ends, after...)
+			})
+		})
+	}
+}
+
+// While it has no room for what is pending, a client that has cancelled does not wait for a leader.
+func TestPendingWithoutRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, l := ledQueue(t)
+		l.held = func(after quorumq.MsgID, done func(traffic.Holding, error)) {
+			done(traffic.Holding{Deliveries: slices.Clone(l.assigned[after:]), Last: 3}, nil)
+		}
+		buffer := NewBuffer(1, &BufferStats{})
+		var why error
+		got := 0
+		c := l.consumeWith(q, ConsumerConfig{
+			Prefetch: 10, Buffer: buffer, Ended: func(err error) { why = err },
+			Deliver: func(ds []traffic.Delivery) { got += len(ds) },
+		})
+		for range 3 {
+			l.publish(q, func(error) {})
+			l.applyAll()
+		}
+		q.g.Deliver(q.uid, slices.Clone(l.assigned))
+		l.cancel(c)
+		for want := 1; want <= 3; want++ {
+			time.Sleep(2 * q.g.cfg.CommandTimeout)
+			synctest.Wait()
+			if got != want || why != nil || c.HasPending() != (want < 3) {
+				t.Fatalf("got %d deliveries, want %d; pending %v, ended with %v", got, want, c.HasPending(), why)
+			}
+			buffer.Release(l.assigned[want-1].Size()) // the client has read it
+			synctest.Wait()
+		}
+	})
+}
+
+// cancel cancels a consumer, and has its queue carry that out.
+func (l *leader) cancel(c *Consumer) {
+	l.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- c.Cancel(l.t.Context(), false) }()
+	l.applyAll()
+	if err := <-done; err != nil {
+		l.t.Fatal(err)
+	}
 }

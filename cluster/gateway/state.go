@@ -98,6 +98,10 @@ type Consumer struct {
 	kept []traffic.Delivery
 	// handing counts the calls of handOver that are still to come.
 	handing int
+	// cancelled: the queue assigns it nothing more, and its client waits for what is pending. owedSince is since when the
+	// queue has sent none of that; zero: nothing is pending, or the client has no room for it.
+	cancelled bool
+	owedSince time.Time
 
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is in flight in this attempt
@@ -146,8 +150,9 @@ type ConsumerConfig struct {
 	// in the queue (CT-3). A change of leader may lose the call. It must not block.
 	Revoked func(quorumq.MsgIDRange)
 	// Ended is called once, as the last callback, when the consumer ends without Close: the queue
-	// was deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), or
-	// cancelled (traffic.ErrConsumerGone).
+	// was deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDrainDeleting), has
+	// cancelled it (traffic.ErrConsumerGone), or had no leader to send what was pending when the
+	// client had cancelled it (traffic.ErrUndelivered).
 	Ended func(error)
 }
 

@@ -57,6 +57,8 @@ var (
 	ErrTooManyMoves = errors.New("cluster: messages are moved to too many destinations at once")
 	// ErrConsumerGone: the consumer was cancelled or closed.
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
+	// ErrUndelivered: the consumer was cancelled, and closed because no leader sent what it had been assigned.
+	ErrUndelivered = errors.New("cluster: what a cancelled consumer was assigned was not delivered")
 	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
 	ErrNotHeld = errors.New("cluster: message is not held")
 	// ErrClosed: this node is stopping.
