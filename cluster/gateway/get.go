@@ -56,12 +56,18 @@ type get struct {
 // Get returns one message, nil if none is ready, and how many are left. Unless autoAck is set, the
 // token settles the message on any node within GetAckTimeout; after that it returns to the queue. If
 // ctx ends first, a message that arrives later returns to the queue at once; with autoAck it is lost,
-// and the error wraps traffic.ErrUnknownOutcome, too.
+// and the error wraps traffic.ErrUnknownOutcome, too. However many leaders fail, Get takes no longer
+// than other commands (RE-5).
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t ConsumerToken, ready uint64, err error) {
+	end := time.Now().Add(q.g.cfg.CommandTimeout)
 	for {
-		a := q.ask(autoAck).await(ctx)
+		a := q.ask(autoAck, end).await(ctx)
 		if errors.Is(a.err, traffic.ErrUnknownOutcome) && !autoAck && ctx.Err() == nil {
-			continue // a message that the lost answer assigned returns to the queue
+			// A message that the lost answer assigned returns to the queue.
+			if time.Now().Before(end) {
+				continue
+			}
+			a.err = fmt.Errorf("queue %s: %w: no leader has answered within %s", q.uid, traffic.ErrUnavailable, q.g.cfg.CommandTimeout)
 		}
 		r, got, err := a.reply, a.got, a.err
 		if err != nil {
@@ -89,8 +95,8 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 }
 
 // ask sends a Get in the queue's order. It is sent once, because a second one could take another
-// message.
-func (q *Queue) ask(autoAck bool) *get {
+// message. end is when it is given up.
+func (q *Queue) ask(autoAck bool, end time.Time) *get {
 	t := &get{q: q, autoAck: autoAck, answers: make(chan opAnswer, 1)}
 	q.mu.Lock()
 	t.s = q.gets.open(q.newSession)
@@ -98,7 +104,7 @@ func (q *Queue) ask(autoAck bool) *get {
 	q.mu.Unlock()
 	t.op = &op{
 		header: quorumq.AppendCommand(nil, &quorumq.Get{Session: t.s.key, AutoAck: autoAck}), repeat: never,
-		deadline: time.Now().Add(q.g.cfg.CommandTimeout), done: t.answered,
+		deadline: end, done: t.answered,
 	}
 	q.post(t.op)
 	return t

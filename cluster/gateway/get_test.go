@@ -266,3 +266,32 @@ func TestSettledByLostAttempt(t *testing.T) {
 		}
 	})
 }
+
+// RE-5: a Get whose leaders fail one after the other ends when a command without a leader does.
+func TestGetEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, l := ledWith(t, 1)
+		asks := l.get(t.Context(), q)
+		const fails = 40 * time.Second
+		time.Sleep(fails)
+		l.lose(<-l.submitted, true)
+		time.Sleep(q.g.cfg.CommandTimeout - fails - time.Second)
+		select {
+		case g := <-asks:
+			t.Fatalf("it ends early, with %v", g.err)
+		default:
+		}
+		time.Sleep(2 * time.Second)
+		select {
+		case g := <-asks:
+			if !errors.Is(g.err, traffic.ErrUnavailable) || errors.Is(g.err, traffic.ErrUnknownOutcome) {
+				t.Errorf("it ends with %v", g.err)
+			}
+		default:
+			t.Error("it goes on")
+		}
+		l.applyAll()
+		l.counts("given up", 1, 0, 0)
+	})
+}
