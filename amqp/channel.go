@@ -235,8 +235,8 @@ func (ch *channel) catchUp(id wire.MethodID) error {
 			continue
 		}
 		x.decided = false
-		if err := x.c.Flush(c.ctx); err != nil && !goneWithQueue(err) {
-			return faultOf(err, id)
+		if f := x.flush(id); f != nil {
+			return f
 		}
 	}
 	return ch.flushLeaving(id)

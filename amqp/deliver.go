@@ -34,7 +34,7 @@ type consumer struct {
 	woken    bool // is in wakened, or was woken before it started
 	cancels  bool // basic.cancel waits for the last delivery
 	ended    bool
-	returned bool // the server has ended it, and its deliveries are back in the queue
+	returned bool // the server has ended it, and its deliveries are back in the queue, or dead-lettered with it
 	over     bool // the server has ended it after its client had cancelled it
 	left     bool // of one in leaving: its queue knows that it has ended
 }

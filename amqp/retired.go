@@ -85,14 +85,30 @@ func (ch *channel) forgetStored() {
 	})
 }
 
+// flush waits until the queue has stored the consumer's decisions. It returns a fault if the server has ended the consumer
+// before. If the queue was deleted, nothing is left to settle; but if it dead-letters its messages first, a commit
+// must not be answered as if they were settled.
+func (x *consumer) flush(id wire.MethodID) *fault {
+	err := x.c.Flush(x.ch.c.ctx)
+	switch {
+	case err == nil:
+	case !goneWithQueue(err):
+		return faultOf(err, id)
+	case id == wire.TxCommitID && outlives(err):
+		return refuse(wire.PreconditionFailed, id,
+			"partial tx completion: queue '%s' is being deleted, and may have dead-lettered what consumer '%s' has settled", x.queue, x.tag)
+	}
+	return nil
+}
+
 // flushLeaving waits until the queues know of the consumers in leaving, and so have their decisions.
 func (ch *channel) flushLeaving(id wire.MethodID) error {
 	if err := ch.c.await(ch.c.ctx, ch.haveLeft); err != nil {
 		return err
 	}
 	for _, x := range ch.leaving {
-		if err := x.c.Flush(ch.c.ctx); err != nil && !goneWithQueue(err) {
-			return faultOf(err, id)
+		if f := x.flush(id); f != nil {
+			return f
 		}
 	}
 	clear(ch.leaving)

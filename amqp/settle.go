@@ -168,7 +168,7 @@ func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 // decide passes decisions to the consumers, batching neighbouring deliveries of one consumer. What is
 // not held any more was taken back, because its time ran out or its consumer timed out, or its queue is
 // gone. The client could not know (CT-2). lost is the tag of the first delivery that is back in its
-// queue; 0: none is.
+// queue, or dead-lettered with it; 0: none is.
 func (ch *channel) decide(taken []open, o settle) (lost uint64, err error) {
 	var ids []uint64
 	for i := 0; i < len(taken); {
@@ -195,7 +195,7 @@ func (ch *channel) decide(taken []open, o settle) (lost uint64, err error) {
 		if err != nil {
 			return lost, faultOf(err, o.method)
 		}
-		if len(unknown) > 0 && !goneWithQueue(x.c.Missed()) {
+		if len(unknown) > 0 && outlives(x.c.Missed()) {
 			at := slices.IndexFunc(taken, func(t open) bool { return t.x == x && t.id == unknown[0] })
 			lost = cmp.Or(lost, taken[at].tag)
 		}

@@ -142,7 +142,10 @@ func (t *transaction) rollback(ch *channel) {
 // commit publishes and waits for the queues' decisions; then it settles, and waits until the
 // settlements are stored too.
 func (t *transaction) commit(ch *channel) error {
-	err := t.check()
+	err := ch.catchUp(wire.TxCommitID) // what was settled without the transaction is not of this commit
+	if err == nil {
+		err = t.check()
+	}
 	if err == nil {
 		err = t.store(ch)
 	}
@@ -150,11 +153,12 @@ func (t *transaction) commit(ch *channel) error {
 		t.rollback(ch)
 		return err
 	}
+	before := t.void()
 	for i := range t.settles {
 		lost, err := ch.decide(t.settles[i].taken, t.settles[i].how)
 		if err == nil && lost > 0 {
 			err = refuse(wire.PreconditionFailed, wire.TxCommitID,
-				"partial tx completion: delivery %d is back in its queue and was not settled; the messages are published", lost)
+				"partial tx completion: delivery %d was returned or dead-lettered, and not settled; the messages are published", lost)
 		}
 		if err != nil {
 			t.settles = t.settles[i:]
@@ -163,7 +167,29 @@ func (t *transaction) commit(ch *channel) error {
 		}
 	}
 	defer ch.endSettled() // afterwards nobody could say whether its settlements are stored
-	return ch.catchUp(wire.TxCommitID)
+	if err := ch.catchUp(wire.TxCommitID); err != nil {
+		return err
+	}
+	if t.void() > before {
+		return refuse(wire.PreconditionFailed, wire.TxCommitID,
+			"partial tx completion: a delivery is back in its queue, because it was held for too long, and was not settled; the messages are published")
+	}
+	return nil
+}
+
+// void counts the settlements without effect of the consumers whose deliveries the transaction settles: their queues alone
+// knew that the time was over.
+func (t *transaction) void() (n uint64) {
+	seen := map[*consumer]bool{}
+	for i := range t.settles {
+		for _, o := range t.settles[i].taken {
+			if o.x != nil && !seen[o.x] {
+				seen[o.x] = true
+				n += o.x.c.Void()
+			}
+		}
+	}
+	return n
 }
 
 // check refuses a commit that cannot settle one of its deliveries, because the server has ended the consumer or the
@@ -183,7 +209,7 @@ func (t *transaction) check() error {
 		for _, o := range s.taken {
 			if o.x != nil && o.x.returned {
 				return refuse(wire.PreconditionFailed, wire.TxCommitID,
-					"delivery %d is back in its queue, because the server has ended consumer '%s'; nothing was published or settled", o.tag, o.x.tag)
+					"delivery %d was returned or dead-lettered, because the server has ended consumer '%s'; nothing was published or settled", o.tag, o.x.tag)
 			}
 		}
 	}

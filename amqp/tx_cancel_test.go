@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -92,4 +93,53 @@ func TestTimeoutOfCancelledBeforeCommit(t *testing.T) {
 	p.send(1, &wire.QueueDeclare{Queue: "in", Passive: true}) // the writer has looked at the consumer when it answers
 	want[*wire.QueueDeclareOK](p)
 	p.commitRefused(other)
+}
+
+// PUB-9, CT-2: a commit fails, too, if only the queue knows that the time of a delivery was over; what was published stays.
+func TestUnnoticedTimeoutBeforeCommit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	transactional(p, "in", "out")
+	other.publish("", "in", false, message.Message{Body: []byte("input")})
+	p.subscribe("in", "c", 1)
+	tag, _ := p.delivery("c")
+	returnHeld(t, c, 0, "in", traffic.ConsumerTag)
+	p.delivery("c") // it is redelivered
+	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	p.publish("", "out", false, message.Message{Body: []byte("output")})
+	p.send(1, &wire.TxCommit{})
+	p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
+	if have := other.drain("out"); !slices.Equal(have, []string{"output"}) {
+		t.Errorf("%q is published", have)
+	}
+	other.comesBack("in", "input")
+}
+
+// PUB-9, Q-18: a commit fails whole if the queue of a delivery that it settles is being deleted and dead-letters it.
+func TestDrainDeleteBeforeCommit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	p.send(1, &wire.QueueDeclare{Queue: "in", Durable: true, Arguments: message.Table{
+		{Name: "x-dead-letter-exchange", Value: message.String("")}, {Name: "x-dead-letter-routing-key", Value: message.String("dead")},
+		{Name: "x-on-delete", Value: message.String("dead-letter")},
+	}})
+	want[*wire.QueueDeclareOK](p)
+	transactional(p, "dead", "out")
+	other.publish("", "in", false, message.Message{Body: []byte("input")})
+	p.subscribe("in", "c", 0)
+	tag, _ := p.delivery("c")
+	p.send(1, &wire.BasicAck{DeliveryTag: tag})
+	other.send(1, &wire.QueueDelete{Queue: "in"})
+	want[*wire.QueueDeleteOK](other)
+	want[*wire.BasicCancel](p)
+	p.commitRefused(other)
+	other.comesBack("dead", "input")
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// returnGot has a node return the first message that a client of node 0 has taken from a queue with basic.get.
-func returnGot(t *testing.T, c *testcluster.Cluster, node int, queue string) {
+// returnHeld has a node return the first message that a client of node 0 has from a queue: by basic.get, for which the
+// tag is 0, or by its only consumer there.
+func returnHeld(t *testing.T, c *testcluster.Cluster, node int, queue string, tag uint32) {
 	t.Helper()
 	r, ok := c.Cluster(0).View().Queue("/", queue)
 	if !ok {
@@ -26,7 +27,7 @@ func returnGot(t *testing.T, c *testcluster.Cluster, node int, queue string) {
 	holder, epoch := c.Cluster(0).Self()
 	for session := uint64(1); session < 100; session++ {
 		token := gateway.ConsumerToken{Queue: r.UID, MsgID: 1, Consumer: quorumq.ConsumerKey{
-			SessionKey: quorumq.SessionKey{Node: holder, Epoch: epoch, Session: session},
+			SessionKey: quorumq.SessionKey{Node: holder, Epoch: epoch, Session: session}, Tag: tag,
 		}}
 		switch err := c.Cluster(node).Gateway().DecideToken(t.Context(), token, gateway.Decision{Kind: gateway.Requeue}); {
 		case err == nil:
@@ -65,7 +66,7 @@ func TestGetReturnedBeforeCommit(t *testing.T) {
 				}
 				return nil
 			})
-			returnGot(t, c, node, in)
+			returnHeld(t, c, node, in, 0)
 			p.send(1, &wire.TxCommit{})
 			p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
 			if have := other.drain(out); !slices.Equal(have, published) {

@@ -272,7 +272,7 @@ func (x *consumer) afterEnd(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if revoked || err != nil && !goneWithQueue(err) {
+	if revoked || err != nil && outlives(err) {
 		x.returned = true // a commit must not settle what is back in the queue
 	}
 	if revoked || err != nil {
@@ -342,6 +342,10 @@ func goneWithQueue(err error) bool {
 	return ok && e.Class == failure.NotFound
 }
 
+// outlives reports whether the messages of a consumer that ended with err are still there: in the queue, or as dead letters
+// of one that is being deleted.
+func outlives(err error) bool { return !goneWithQueue(err) || broker.DeadLetters(err) }
+
 // consumerEnded notifies a client that its consumer receives no more messages (CN-1).
 func (c *conn) consumerEnded(x *consumer, err error) {
 	c.mu.Lock()
@@ -349,12 +353,12 @@ func (c *conn) consumerEnded(x *consumer, err error) {
 	if x.ended {
 		return
 	}
-	x.returned = !goneWithQueue(err)
+	x.returned = outlives(err)
 	if x.loseLocked() {
 		return
 	}
 	c.log.Info("a consumer ended", "channel", x.ch.number, "tag", x.tag, "error", err)
-	if !c.closing && (c.client.cancelNotify || x.returned) {
+	if !c.closing && (c.client.cancelNotify || !goneWithQueue(err)) {
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
 		wait.Wake(c.news)
 	}

@@ -270,6 +270,10 @@ func (c *Consumer) Flush(ctx context.Context) error {
 // What Settle returned as unknown then is back in the queue, or gone with it.
 func (c *Consumer) Missed() error { return failure.Translate(c.c.Missed(), c.about) }
 
+// Void counts settlements that have had no effect, because the time of their messages was over and the queue had taken
+// them back (CT-2). It counts what the queue has answered so far: see Flush.
+func (c *Consumer) Void() uint64 { return c.c.Void() }
+
 // Cancel ends the consumer's deliveries. Unsettled messages stay with the client or, with requeue, return to the queue
 // at once and not as failed (CO-3).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {

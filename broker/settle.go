@@ -2,10 +2,12 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -20,6 +22,10 @@ type Settlement struct {
 	Annotations message.Table // names start with "x-" (DEL-11)
 	Delay       Delay         // with Requeue only
 }
+
+// DeadLetters reports that a consumer has ended with err because its queue dead-letters its messages before it is deleted
+// those that the consumer held included: later settlements have no effect.
+func DeadLetters(err error) bool { return errors.Is(err, traffic.ErrDrainDeleting) }
 
 // MaxSettlementIDs limits Settlement.IDs.
 const MaxSettlementIDs = 10_000

@@ -49,6 +49,14 @@ func (c *Consumer) Missed() error {
 	return c.why
 }
 
+// Void counts decisions of the client that have had no effect, because the queue had taken their messages back (CT-2). It
+// counts what the queue has answered so far, and not what Missed reports.
+func (c *Consumer) Void() uint64 {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	return c.tracker.Void()
+}
+
 // Flush waits until every decision is committed that Decide has taken so far. If the consumer has
 // ended before that, Flush returns why: traffic.ErrConsumerGone, or an error of ConsumerConfig.Ended.
 func (c *Consumer) Flush(ctx context.Context) error {

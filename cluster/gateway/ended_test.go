@@ -105,3 +105,24 @@ func TestFlushOfClosedConsumer(t *testing.T) {
 		l.counts("closed", 1, 0, 0)
 	})
 }
+
+// CT-2: the queue answers a decision that comes too late as one about messages that the consumer does not hold.
+func TestDecideInVain(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]uint64{"in time": 0, "too late": 1} {
+		withoutWaiting(t, func(t *testing.T) {
+			_, l, c := decided(t)
+			if want > 0 {
+				l.index++
+				l.queue.Apply(quorumq.Meta{Index: l.index}, &quorumq.Requeue{Consumer: c.key, Ranges: []quorumq.MsgIDRange{{First: 1, Last: 1}}})
+			}
+			l.applyAll()
+			if err := c.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := c.Void(); n != want {
+				t.Errorf("%s: %d decisions in vain, want %d", name, n, want)
+			}
+		})
+	}
+}

@@ -273,7 +273,16 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	if err != nil {
 		return err
 	}
-	return q.decided(t.Consumer, []quorumq.MsgID{t.MsgID}, r.Code, repeated)
+	err = q.decided(t.Consumer, []quorumq.MsgID{t.MsgID}, r.Code, repeated)
+	if err == nil && r.Code != quorumq.CodeOK {
+		err = q.errCode(r.Code)
+	}
+	return err
+}
+
+// errCode is the error of a command that the queue has not carried out, for a reason without an error of its own.
+func (q *Queue) errCode(code quorumq.ReplyCode) error {
+	return fmt.Errorf("queue %s: the queue refused the request (code %d)", q.uid, code)
 }
 
 // decided records the answer to a decision about messages that Gets took. It returns an error if none
@@ -323,6 +332,6 @@ func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	case quorumq.CodeTooMany:
 		return fmt.Errorf("queue %s: %w: wait until some of them have arrived", t.Queue, traffic.ErrTooManyMoves)
 	default:
-		return fmt.Errorf("queue %s: the queue refused the request (code %d)", t.Queue, r.Code)
+		return q.errCode(r.Code)
 	}
 }

@@ -295,3 +295,19 @@ func TestGetEndsInTime(t *testing.T) {
 		l.counts("given up", 1, 0, 0)
 	})
 }
+
+// G4: what the queue refuses to carry out is not settled, whatever the reason.
+func TestDecisionThatIsRefused(t *testing.T) {
+	t.Parallel()
+	withoutWaiting(t, func(t *testing.T) {
+		q, l := ledWith(t, 1)
+		held := l.take(q)
+		done := make(chan error, 1)
+		go func() { done <- q.g.DecideToken(t.Context(), held, Decision{Kind: Ack}) }()
+		synctest.Wait()
+		(<-l.submitted).done(quorumq.Reply{Code: quorumq.CodeMalformed}, nil)
+		if err := <-done; err == nil {
+			t.Error("it counts as settled")
+		}
+	})
+}

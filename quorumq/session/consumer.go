@@ -35,6 +35,7 @@ type Consumer struct {
 	sent, given int
 	deciding    int    // messages in outcomes
 	dropped     uint64 // outcomes without an answer when the queue no longer knew the consumer
+	void        uint64 // outcomes that the client has decided and that had no effect
 }
 
 // outcome is a future command: its kind and ranges. Annotations belong to one outcome.
@@ -45,6 +46,8 @@ type outcome struct {
 	ranges      []quorumq.MsgIDRange
 	annotations []byte
 	answered    bool
+	client      bool // the client has decided about some of the messages: not all were skipped
+	again       bool // an earlier attempt may have been carried out
 }
 
 // outcomeKind is the kind of a decision about deliveries.
@@ -171,6 +174,7 @@ func (c *Consumer) Discard(r quorumq.MsgIDRange, failed bool, annotations []byte
 // decide removes r from what is unsettled, and returns how many ids that were. If the last outcome was not sent and is
 // of the same kind, it is extended.
 func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
+	o.client = true
 	n := 0
 	c.unsettled.remove(r, func(r quorumq.MsgIDRange) {
 		n += int(r.Last-r.First) + 1
@@ -210,6 +214,7 @@ func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 	default:
 		l.ranges = append(l.ranges, r)
 	}
+	l.client = l.client || o.client
 	return true
 }
 
@@ -257,10 +262,14 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	if number < c.base || number >= c.base+uint64(len(c.outcomes)) {
 		return
 	}
-	for _, r := range c.outcomes[number-c.base].ranges {
+	o := &c.outcomes[number-c.base]
+	if o.isVoid(r.Code) {
+		c.void++
+	}
+	for _, r := range o.ranges {
 		c.deciding -= int(r.Last-r.First) + 1
 	}
-	c.outcomes[number-c.base] = outcome{answered: true}
+	*o = outcome{answered: true}
 	n := 0
 	for n < len(c.outcomes) && c.outcomes[n].answered {
 		n++
@@ -270,6 +279,12 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 		c.sent, c.given = max(c.sent-n, 0), max(c.given-n, 0)
 		c.outcomes = append(c.outcomes[:0], c.outcomes[n:]...)
 	}
+}
+
+// isVoid reports whether an answer says that what the client has decided had no effect. That the consumer does not hold
+// the messages says so only if no earlier attempt may have settled them.
+func (o *outcome) isVoid(code quorumq.ReplyCode) bool {
+	return o.client && code != quorumq.CodeOK && !(o.again && code == quorumq.CodeNotHeld)
 }
 
 // lose drops everything, because the queue has no such consumer. What is dropped never counts as committed.
@@ -283,6 +298,9 @@ func (c *Consumer) lose() {
 // Rewind makes Next return every unanswered outcome again, in order, and makes NeedsResume true. It is for a change of
 // leader or a broken stream (DEL-12).
 func (c *Consumer) Rewind() {
+	for i := range c.outcomes[:c.given] {
+		c.outcomes[i].again = true
+	}
 	c.sent = 0
 	c.resuming = !c.gone
 }

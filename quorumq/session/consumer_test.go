@@ -251,3 +251,45 @@ func TestConsumerAnswersForWhatItNeverHanded(t *testing.T) {
 		})
 	}
 }
+
+// CT-2: a decision about messages that the queue has taken back had no effect. What was skipped is no decision, and of
+// what was sent before an earlier attempt may have had the effect.
+func TestConsumerVoid(t *testing.T) {
+	notHeld := quorumq.Reply{Code: quorumq.CodeNotHeld}
+	for name, row := range map[string]struct {
+		decide  func(c *Consumer)
+		rewinds bool
+		reply   quorumq.Reply
+		want    uint64
+	}{
+		"carried out":         {decide: func(c *Consumer) { c.Settle(r(1, 3)) }},
+		"settled too late":    {decide: func(c *Consumer) { c.Settle(r(1, 3)) }, reply: notHeld, want: 1},
+		"returned too late":   {decide: func(c *Consumer) { c.Requeue(r(1, 1), false, nil, quorumq.Delay{}) }, reply: notHeld, want: 1},
+		"discarded too late":  {decide: func(c *Consumer) { c.Discard(r(2, 2), false, nil) }, reply: notHeld, want: 1},
+		"sent again":          {decide: func(c *Consumer) { c.Settle(r(1, 3)) }, rewinds: true, reply: notHeld},
+		"sent again, refused": {decide: func(c *Consumer) { c.Settle(r(1, 3)) }, rewinds: true, reply: quorumq.Reply{Code: quorumq.CodeMalformed}, want: 1},
+		"skipped":             {decide: func(c *Consumer) { c.Resumed(nil, 5, nil) }, reply: notHeld},
+		"skipped, then settled": {decide: func(c *Consumer) {
+			c.Resumed(nil, 5, nil)
+			c.Settle(r(3, 3))
+		}, reply: notHeld, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newConsumer(3)
+			row.decide(c)
+			if n := len(commands(c)); n != 1 {
+				t.Fatalf("%d commands, want 1", n)
+			}
+			if row.rewinds {
+				c.Rewind()
+				commands(c)
+			}
+			for range 2 { // the second answer is a repeat
+				c.Answer(0, row.reply)
+				if n := c.Void(); n != row.want {
+					t.Errorf("%d commands in vain, want %d", n, row.want)
+				}
+			}
+		})
+	}
+}
