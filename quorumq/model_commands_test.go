@@ -171,10 +171,11 @@ func (q *model) transfer(m Meta, c *Transfer) {
 		q.sources[c.Source] = s
 	}
 	s.settled = max(s.settled, c.Settled)
+	left := -1
 	for i, l := range c.DeadLetters {
 		switch {
 		case l.Seq <= s.settled || s.stored[l.Seq]:
-		case q.sealed(), q.refuses() && q.over(1, int64(l.Size)):
+		case q.sealed(), q.refuses() && q.over(1, int64(l.Size)) && !q.replaces(c.Source, s, l.Seq, &left):
 			q.reply.Refused = append(q.reply.Refused, l.Seq)
 		default:
 			s.stored[l.Seq] = true
@@ -182,6 +183,28 @@ func (q *model) transfer(m Meta, c *Transfer) {
 		}
 	}
 	slices.Sort(q.reply.Refused)
+}
+
+// replaces reports whether a dead letter takes the place of one that this queue has, and counts; left is how many more of a
+// command may, below 0 before the first.
+func (q *model) replaces(source id.QueueUID, s *mSource, seq Seq, left *int) bool {
+	waits := slices.ContainsFunc(q.backlog, func(d Discarded) bool { return d.Seq == seq })
+	if source != randomUID || q.c.Rules < RulesSeventh || q.apart() || !waits {
+		return false
+	}
+	if *left < 0 {
+		*left = maxReplacing
+		for _, d := range q.backlog {
+			if s.stored[d.Seq] {
+				*left = max(*left-1, 0)
+			}
+		}
+	}
+	if *left == 0 {
+		return false
+	}
+	*left--
+	return true
 }
 
 func (q *model) member(name id.NodeID, epoch id.Epoch) (*mNode, bool) {

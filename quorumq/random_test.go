@@ -88,9 +88,12 @@ func TestSealAgainstModel(t *testing.T) {
 // takes most of the time.
 const figuresEvery = 8
 
+// randomUID is the queue of the random test.
+const randomUID id.QueueUID = 1024
+
 func runRandom(t *testing.T, g *generator, n int) {
 	c := g.config()
-	q, restored, m := New(1024, c), New(1024, c), newModel(c)
+	q, restored, m := New(randomUID, c), New(randomUID, c), newModel(c)
 	g.q = q
 	for i := range n {
 		cmd := g.command()
@@ -387,12 +390,16 @@ func (g *generator) enqueue() Command {
 }
 
 func (g *generator) transfer() Command {
-	source := id.QueueUID(2000 + g.IntN(2))
+	source := []id.QueueUID{2000, 2001, randomUID}[g.IntN(3)]
 	settled := Seq(0)
 	if s := g.q.transfers[source]; s != nil {
 		settled = s.settled
 	}
 	c := &Transfer{Source: source, Settled: settled + Seq(g.IntN(3))}
+	if source == randomUID { // it knows its own watermark
+		settled = g.q.BacklogSettled()
+		c.Settled = settled
+	}
 	for _, m := range g.messages() {
 		if m.Size != VoidSize {
 			c.DeadLetters = append(c.DeadLetters, DeadLetter{Seq: settled + 1 + Seq(g.IntN(12*g.scale)), NewMessage: m})
