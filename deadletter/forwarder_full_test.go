@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,5 +35,48 @@ func TestForwarderFullOfItself(t *testing.T) {
 		}
 		f.Close()
 		f.Wait()
+	})
+}
+
+// DL-26: queues that are full of dead letters for one another wait, and say what helps: with one place more in one of
+// them, all arrive. A queue that only sends into their cycle is not taken for a part of it.
+func TestForwarderFullCycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		names := []string{"a", "b", "c", "aside"}
+		forwarders := map[string]*Forwarder{}
+		for i, name := range names {
+			w.rules[name] = Rule{Enabled: true, RoutingKey: names[(i+1)%3], HasRoutingKey: true}
+			uid := w.declare(name, full(2))
+			w.discard(uid, quorumq.ReasonRejected, "k", name+"1", name+"2")
+		}
+		for _, name := range names {
+			forwarders[name], _ = w.start(w.uid(name), Config{})
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for name, way := range map[string]string{"a": "(a → b → c → a)", "b": "(b → c → a → b)", "c": "(c → a → b → c)", "aside": ""} {
+			s := forwarders[name].Stats()
+			if s.Waiting[CauseFull] != 2 || !strings.Contains(s.LastError, "is full") || !strings.Contains(s.LastError, way) {
+				t.Errorf("queue %s: waiting %v, error %q, want one with %q", name, s.Waiting, s.LastError, way)
+			}
+			if named := strings.Contains(s.LastError, "raise the limit"); named != (way != "") {
+				t.Errorf("queue %s says %q", name, s.LastError)
+			}
+		}
+		forwarders["aside"].Close() // it would take the place
+		w.configure("b", full(3))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for i, name := range names[:3] {
+			next := names[(i+1)%3]
+			if got, want := bodiesOf(w.take(w.uid(next), 9)), name+"1 "+name+"2"; got != want {
+				t.Errorf("queue %s has %q, want %q", next, got, want)
+			}
+		}
+		for _, f := range forwarders {
+			f.Close()
+			f.Wait()
+		}
 	})
 }

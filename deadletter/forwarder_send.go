@@ -194,7 +194,7 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 			n.failures = 0
 		}
 		n.cause = CauseFull
-		r.failed(CauseFull, name, fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name), a.traced)
+		r.failed(CauseFull, name, r.full(n, name), a.traced)
 	case errors.Is(err, ErrNoTarget):
 		// The next view will not route there any more.
 		n.cause = CauseTargetGone
