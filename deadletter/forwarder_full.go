@@ -13,14 +13,18 @@ import (
 // maxCycle limits the queues in which a way back to the source is looked for.
 const maxCycle = 16
 
-// full returns why a target refuses dead letters, and what helps (DL-26).
-func (r *forwarding) full(n *targetQueue, name string) string {
+// refusal returns why a target refuses dead letters, and what helps (DL-26).
+func (r *forwarding) refusal(n *targetQueue, reply *quorumq.Reply, name string) (Cause, string) {
+	if reply.Count > 0 {
+		return CauseRanges, fmt.Sprintf("queue %q remembers %d ranges of dead letters of this queue, as many as it may, and can forget none "+
+			"before number %d of the backlog has left; explain shows what that one lacks", name, quorumq.MaxSourceRanges, r.settled+1)
+	}
 	text := fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name)
 	if way := r.cycle(n.uid, &n.queue[0].d); way != nil {
 		text += fmt.Sprintf("; its own may come back here (%s): if each of these queues is full of them, none gets room until you raise the limit of one or route its dead letters elsewhere",
 			strings.Join(way, " → "))
 	}
-	return text
+	return CauseFull, text
 }
 
 // stop is a queue on the way of a message that consumers reject, and the message as it arrives there.

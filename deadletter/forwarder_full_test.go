@@ -1,11 +1,14 @@
 package deadletter
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -78,5 +81,50 @@ func TestForwarderFullCycle(t *testing.T) {
 			f.Close()
 			f.Wait()
 		}
+	})
+}
+
+// crowded is a Sender to targets that, while it is set, remember as many ranges of numbers as they may.
+type crowded struct {
+	*world
+	is atomic.Bool
+}
+
+func (c *crowded) Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
+	if !c.is.Load() {
+		return c.world.Transfer(ctx, target, t, bodies)
+	}
+	var r quorumq.Reply
+	for i := range t.DeadLetters {
+		r.Refused = append(r.Refused, t.DeadLetters[i].Seq)
+	}
+	r.Count = uint64(len(r.Refused))
+	return r, nil
+}
+
+// DL-25: a dead letter that its target has no range for waits, and its queue names the one that must leave first.
+func TestForwarderRanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
+		w.rules["source"] = Rule{Enabled: true, RoutingKey: "target", HasRoutingKey: true}
+		w.discard(source, quorumq.ReasonRejected, "k", "a", "b")
+		to := &crowded{world: w}
+		to.is.Store(true)
+		f := NewForwarder(Config{Chance: func() float64 { return 0.5 }}, &term{w: w, uid: source}, w, to)
+		f.Wake()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := f.Stats(); s.Waiting[CauseRanges] != 2 || !strings.Contains(s.LastError, "number 1 of the backlog") {
+			t.Errorf("waiting %v, error %q", s.Waiting, s.LastError)
+		}
+		to.is.Store(false)
+		time.Sleep(maxFullBackoff)
+		synctest.Wait()
+		if got := bodiesOf(w.take(target, 9)); got != "a b" || f.Stats().LastError != "" {
+			t.Errorf("the target has %q, error %q", got, f.Stats().LastError)
+		}
+		f.Close()
+		f.Wait()
 	})
 }

@@ -96,6 +96,7 @@ const (
 	CauseNoQueue           // the destination of a moved message does not exist
 	CauseOverflow          // more copies than MaxCopies waited
 	CauseMaxHops           // the message has died more often than the source allows (DL-43)
+	CauseRanges            // the target remembers as many ranges of the source's numbers as it may (DL-25)
 
 	causes
 )
@@ -133,7 +134,7 @@ func (c *Causes) ByWord() map[string]uint64 {
 func (c Cause) String() string {
 	words := [causes]string{
 		"none", "disabled", "no_exchange", "unroutable", "cycle", "full", "unavailable", "target_gone", "unreadable", "no_queue",
-		"overflow", "max_hops",
+		"overflow", "max_hops", "ranges",
 	}
 	if c >= causes {
 		return "unknown"

@@ -79,7 +79,7 @@ func (r *forwarding) send(n *targetQueue) (started, ok bool) {
 // full, so that every target queue gets on.
 func (r *forwarding) fill(n *targetQueue) int {
 	k, size, most := 0, 0, r.cfg.transfer
-	if n.cause == CauseFull && n.failures > 1 {
+	if (n.cause == CauseFull || n.cause == CauseRanges) && n.failures > 1 {
 		most = 1 // a probe: a full target is asked often, so that room is found soon
 	}
 	for k < len(n.queue) && k < most {
@@ -193,8 +193,9 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 		if refused < a.deadLetters {
 			n.failures = 0
 		}
-		n.cause = CauseFull
-		r.failed(CauseFull, name, r.full(n, name), a.traced)
+		var text string
+		n.cause, text = r.refusal(n, &a.reply, name)
+		r.failed(n.cause, name, text, a.traced)
 	case errors.Is(err, ErrNoTarget):
 		// The next view will not route there any more.
 		n.cause = CauseTargetGone
@@ -208,7 +209,7 @@ func (r *forwarding) pace(n *targetQueue, a completion, err error, refused int) 
 	}
 	n.failures++
 	wait := r.backoff(n.failures)
-	if n.cause == CauseFull {
+	if err == nil {
 		wait = min(wait, maxFullBackoff)
 	}
 	n.retryAt = time.Now().Add(wait)

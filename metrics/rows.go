@@ -165,6 +165,10 @@ func queueRows() []row[*quorumq.Overview] {
 			"quorate_dead_letter_repeats_total", "", "Dead letters that arrived again and were already stored.", counter, nil, false,
 			func(o *quorumq.Overview) float64 { return float64(o.Dedup) },
 		},
+		{
+			"quorate_dead_letter_ranges", "", "Ranges of numbers by which target queues remember the dead letters that they have stored.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.SourceRanges) },
+		},
 	}, deadLetterRows()...)
 }
 

@@ -1,6 +1,9 @@
 package quorumq
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestMarksAreBounded shows that the marks of messages removed from the middle go away: one message
 // that stays does not keep the memory of those around it.
@@ -219,3 +222,50 @@ func TestClosedSessionsAreBounded(t *testing.T) {
 		t.Errorf("a new life begins with %d closed sessions", n)
 	}
 }
+
+// TestSourceRangesAreBounded shows that a target of a source whose first dead letter waits remembers a limited number of
+// ranges of those that pass it (DL-25). What would make one more is refused; what joins others is stored, and so is the
+// dead letter that all wait for, or none could be forgotten. Older rules have no limit.
+func TestSourceRangesAreBounded(t *testing.T) {
+	for rules, want := range map[Rules][]Seq{RulesSeventh: {2, lastRange + 4}, RulesThird: nil} {
+		c := DefaultConfig()
+		c.Rules = rules
+		q := New(1024, c)
+		s := q.transfers.of(2000)
+		for i := range Seq(MaxSourceRanges) {
+			s.stored = append(s.stored, SeqRange{First: 2*i + 4, Last: 2*i + 4})
+		}
+		transfer := func(index uint64, settled Seq, numbers ...Seq) Reply {
+			tr := &Transfer{Source: 2000, Settled: settled}
+			for _, n := range numbers {
+				tr.DeadLetters = append(tr.DeadLetters, DeadLetter{Seq: n, NewMessage: NewMessage{Size: 1, TTLMs: Unlimited}})
+			}
+			r, _ := q.Apply(Meta{Index: index}, tr)
+			r.Refused = slices.Clone(r.Refused)
+			if err := q.check(); err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		if o := q.Overview(); o.SourceRanges != MaxSourceRanges {
+			t.Errorf("%d ranges are shown, want %d", o.SourceRanges, MaxSourceRanges)
+		}
+		r := transfer(1, 0, lastRange+4, 2, lastRange, lastRange+1, 1)
+		if !slices.Equal(r.Refused, want) || r.Count != uint64(len(want)) || r.Stored != 4-len(want) {
+			t.Errorf("rules %d: %+v, want refused %v", rules, r, want)
+		}
+		// The first one has left, and the next one is it.
+		if r = transfer(2, 1, 2, lastRange+4); rules == RulesSeventh && (!slices.Equal(r.Refused, want[1:]) || r.Stored != 1) {
+			t.Errorf("after the first dead letter: %+v", r)
+		}
+		if r = transfer(3, lastRange+1, lastRange+4); len(r.Refused) > 0 {
+			t.Errorf("after all others: %+v", r)
+		}
+		if n := q.transfers.ranges(); n != 1 {
+			t.Errorf("rules %d: %d ranges are left", rules, n)
+		}
+	}
+}
+
+// lastRange is the number that the last of MaxSourceRanges ranges consists of.
+const lastRange Seq = 2*MaxSourceRanges + 2

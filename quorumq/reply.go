@@ -7,7 +7,7 @@ type Reply struct {
 	// Next is the number that the queue expects, with CodeGap.
 	Next Seq
 	// Refused lists, ascending, the numbers of the Enqueue or Transfer that a limit refused
-	// (LEN-4); all others are stored, now or by an earlier copy.
+	// (LEN-4, DL-25); all others are stored, now or by an earlier copy.
 	Refused []Seq
 	// Stored is how many messages this command enqueued; the rest were repeats or refused.
 	Stored int
@@ -15,7 +15,8 @@ type Reply struct {
 	Delivery *Delivery
 	// Count is how many messages Purge removed, Move took, Configure dropped from the backlog
 	// (DL-27), Transact published, or RetryDelayed made ready; how many deadlines Extend extended;
-	// or how many ready messages are left after Get; or 1 if the queue is sealed, after Seal.
+	// or how many ready messages are left after Get; or 1 if the queue is sealed, after Seal; or how many of Refused a
+	// Transfer has for MaxSourceRanges.
 	Count uint64
 	// Left is how many messages are still delayed, after RetryDelayed.
 	Left uint64
@@ -168,6 +169,7 @@ type Overview struct {
 	Gets, EmptyGets                                         uint64                    `json:",omitzero"` // Gets that had a message, and those that found none
 	ConsumerTimeouts                                        uint64                    `json:",omitzero"` // deliveries whose ack deadline passed (CT-2)
 	ConsumersIdle                                           int                       `json:",omitzero"` // consumers that could take a message now
+	SourceRanges                                            uint64                    `json:",omitzero"` // ranges of numbers of dead letters that it remembers (DL-25)
 	// DrainDeleting: the queue is being emptied for its deletion (Q-18), or is sealed (Q-15).
 	DrainDeleting bool `json:"Dissolving,omitzero"`
 

@@ -12,8 +12,8 @@ const (
 	// message to a waiting consumer before limits apply (LEN-9), and let a leader report the
 	// deliveries of a lost consumer that were never sent (DEL-8).
 	RulesThird Rules = 3
-	// RulesSeventh let a queue whose deletion is decided refuse what still comes once it is empty, and take
-	// back what it dead-letters to itself although it is full (DL-26).
+	// RulesSeventh let a queue whose deletion is decided refuse what still comes once it is empty, take
+	// back what it dead-letters to itself although it is full (DL-26), and remember a limited number of ranges (DL-25).
 	RulesSeventh Rules = 7
 
 	// NewestRules are the newest that this build knows.

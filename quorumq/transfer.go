@@ -21,12 +21,11 @@ func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 			q.effects.release(body)
 		case l.Size == VoidSize:
 			q.effects.release(body)
+		case q.config.Rules >= RulesSeventh && s.exceeds(l.Seq):
+			q.reply.Count++
+			q.refuseDeadLetter(l.Seq, body)
 		case q.sealed(), q.refuses(1, uint64(l.Size)) && !q.replaces(c.Source, s, l.Seq, &replacing):
-			// LEN-6. They are not dead-lettered under reject-publish-dlx either, because each retry
-			// would make one more.
-			q.stats.refused++
-			q.refused = append(q.refused, l.Seq)
-			q.effects.release(body)
+			q.refuseDeadLetter(l.Seq, body)
 		default:
 			s.add(l.Seq)
 			q.reply.Stored++
@@ -36,6 +35,14 @@ func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 	q.transfers.leave(c.Source)
 	slices.Sort(q.refused)
 	q.reply.Refused = q.refused
+}
+
+// refuseDeadLetter leaves a dead letter to its source (LEN-6). Under reject-publish-dlx it is not dead-lettered either,
+// because each retry would make one more.
+func (q *Queue) refuseDeadLetter(seq Seq, body BodyRef) {
+	q.stats.refused++
+	q.refused = append(q.refused, seq)
+	q.effects.release(body)
 }
 
 // maxReplacing is how many dead letters that a queue has stored from itself may still be in its backlog for it to store

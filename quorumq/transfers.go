@@ -13,7 +13,11 @@ import (
 // Invariant: a source is in the map from its first dead letter or watermark on.
 type transfers map[id.QueueUID]*source
 
-// source is what the queue remembers about the dead letters of one other queue.
+// MaxSourceRanges limits the ranges of numbers that a queue remembers of one source, which take 16 MiB then.
+const MaxSourceRanges = 1 << 20
+
+// source is what the queue remembers about the dead letters of one other queue. A dead letter that waits at the source for
+// another target keeps all ranges behind it.
 //
 // Invariant: the ranges ascend, are disjoint, do not touch one another and begin above settled.
 type source struct {
@@ -77,6 +81,18 @@ func (s *source) has(seq Seq) bool {
 	return i < len(s.stored) && s.stored[i].First <= seq
 }
 
+// exceeds reports whether a number that is not in the set would make more ranges than there may be. The lowest that the
+// source may still send never does: before it is stored nothing is settled, and no range goes.
+func (s *source) exceeds(seq Seq) bool {
+	if len(s.stored) < MaxSourceRanges || seq == s.settled+1 {
+		return false
+	}
+	i := s.search(seq)
+	joinsLeft := i > 0 && s.stored[i-1].Last+1 == seq
+	joinsRight := i < len(s.stored) && s.stored[i].First-1 == seq
+	return !joinsLeft && !joinsRight
+}
+
 // add adds a number that is not in the set.
 func (s *source) add(seq Seq) {
 	i := s.search(seq)
@@ -93,6 +109,14 @@ func (s *source) add(seq Seq) {
 	default:
 		s.stored = slices.Insert(s.stored, i, SeqRange{First: seq, Last: seq})
 	}
+}
+
+// ranges returns how many ranges of numbers are remembered, of all sources.
+func (t transfers) ranges() (n uint64) {
+	for _, s := range t {
+		n += uint64(len(s.stored))
+	}
+	return n
 }
 
 // put writes all sources, in ascending order.

@@ -53,6 +53,7 @@ func (q *Queue) Overview() Overview {
 		Gets:              s.gets,
 		EmptyGets:         s.emptyGets,
 		ConsumerTimeouts:  s.timeouts,
+		SourceRanges:      q.transfers.ranges(),
 		Discarded:         s.discarded,
 		DrainDeleting:     q.drainDeleting,
 		Full:              q.refuses(1, 0),
