@@ -12,40 +12,42 @@ import (
 	"testing"
 )
 
-// old is a build of an earlier version.
-type old struct {
+// Old is a build of an earlier version.
+type Old struct {
 	commit string
-	reads  uint32 // the newest version that it reads
+	// Reads is the newest version that it reads.
+	Reads uint32
 	// bare says that the program is a node without the subcommand.
 	bare bool
 	// refused is what it, or its peers, says of a store of a newer version.
 	refused string
 }
 
-// olds are the builds that a cluster is rolled from: the first one with an upgrade at all, and the last one before the
-// newest version.
-func olds() map[string]old {
-	return map[string]old{
-		"1": {"d22c56838bb80cfa51e597da5823b3136f491bcc", 1, true, "format version 4, this build reads version 3"},
-		"6": {"421f17329f14259be108fe819a63981ab2c7a03a", 6, false, "reads version 6 of stored state"},
-	}
+// First is the first build with an upgrade at all.
+func First() Old {
+	return Old{"d22c56838bb80cfa51e597da5823b3136f491bcc", 1, true, "format version 4, this build reads version 3"}
 }
 
-// build makes a node's program from the sources in a directory. The test's own timeout bounds
+// Last is the last build before the newest version.
+func Last() Old {
+	return Old{"421f17329f14259be108fe819a63981ab2c7a03a", 6, false, "reads version 6 of stored state"}
+}
+
+// build makes a node's program, which needs no libraries, from the sources in a directory. The test's own timeout bounds
 // it: on a busy machine it may take minutes.
 func build(t *testing.T, sources, binary string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-buildvcs=false", "-o", binary, "./cmd/node")
-	cmd.Dir = sources
+	cmd.Dir, cmd.Env = sources, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", binary, err, out)
 	}
 	return binary
 }
 
-// build returns the program of the older commit, or skips the test where that is not. It
+// Build returns the program of the older commit, or skips the test where that is not. It
 // never changes, so it is kept beside the tools that are built once.
-func (o old) build(t *testing.T, root string) string {
+func (o Old) Build(t *testing.T, root string) string {
 	t.Helper()
 	kept := filepath.Join(root, "bin", "node-"+o.commit[:12])
 	if _, err := os.Stat(kept); err != nil {
@@ -65,7 +67,7 @@ func (o old) build(t *testing.T, root string) string {
 }
 
 // sources unpacks the older commit, or skips the test where it is not.
-func (o old) sources(t *testing.T, root string) string {
+func (o Old) sources(t *testing.T, root string) string {
 	t.Helper()
 	git := exec.CommandContext(t.Context(), "git", "archive", "--format=tar", o.commit)
 	git.Dir = root
@@ -82,6 +84,7 @@ func (o old) sources(t *testing.T, root string) string {
 	return dir
 }
 
+// unpack writes the files of an archive. None of them is a link, nor one to be run.
 func unpack(archive []byte, dir string) error {
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
 		h, err := r.Next()

@@ -167,9 +167,9 @@ func TestRoll(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := build(t, root, filepath.Join(t.TempDir(), "new"))
-	for version, from := range olds() {
-		t.Run("from version "+version, func(t *testing.T) {
-			r := &roll{t: t, old: from.build(t, root), new: binary, reads: from.reads}
+	for _, from := range []Old{First(), Last()} {
+		t.Run(fmt.Sprint("from version ", from.Reads), func(t *testing.T) {
+			r := &roll{t: t, old: from.Build(t, root), new: binary, reads: from.Reads}
 			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 			defer cancel()
 			r.run(ctx)
