@@ -88,6 +88,11 @@ type machine struct {
 	name  types.NamespacedName
 	down  map[int]bool // nodes that were killed
 	began map[int]bool // nodes that had a pod before
+
+	starts int      // of pods
+	tooOld string   // an image whose nodes end with words
+	words  string   // of a node that cannot read what is stored
+	said   []string // events
 }
 
 // address is where a pod is.
@@ -189,14 +194,24 @@ func (m *machine) start(ctx context.Context, set *appsv1.StatefulSet, i int, rev
 	} else if err != nil {
 		m.t.Fatal(err)
 	}
+	m.starts++
+	refuses := set.Spec.Template.Spec.Containers[0].Image == m.tooOld
 	if m.began[i] { // its former pod has ended
 		m.nodes.Kill(i)
-		m.nodes.Launch(i)
+		if !refuses {
+			m.nodes.Launch(i)
+		}
 	}
 	m.began[i], m.down[i] = true, false
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: address(i), PodIPs: []corev1.PodIP{{IP: address(i)}},
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))}},
+	}
+	if refuses {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "node", Image: m.tooOld, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: m.words}},
+		}}
 	}
 	m.must(m.kube.Status().Update(ctx, pod))
 }
@@ -206,7 +221,7 @@ func (m *machine) probe(ctx context.Context, name string, i int) {
 	var pod corev1.Pod
 	m.must(m.kube.Get(ctx, types.NamespacedName{Namespace: m.name.Namespace, Name: name}, &pod))
 	is := corev1.ConditionFalse
-	if m.nodes.Broker(i).Ready() == nil {
+	if len(pod.Status.ContainerStatuses) == 0 && m.nodes.Broker(i).Ready() == nil { // else it has ended
 		is = corev1.ConditionTrue
 	}
 	if c := &pod.Status.Conditions[0]; c.Status != is {
@@ -248,6 +263,7 @@ func (m *machine) operator() func(ctx context.Context) {
 			select {
 			case e := <-recorder.Events:
 				m.t.Log(e)
+				m.said = append(m.said, e)
 				continue
 			default:
 			}

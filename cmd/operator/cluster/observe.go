@@ -50,7 +50,7 @@ func (t *turn) observe(ctx context.Context) error {
 	t.seen = &Seen{
 		Wanted: int(t.q.Spec.Replicas), Template: t.objects.Set.Annotations[chart.AnnotationTemplate], SizeBytes: size.Value(),
 		KeepVolumes: t.q.Spec.Storage.WhenScaled != v1alpha1.VolumeDeletionDelete, ReplaceByHand: t.q.Spec.LostVolumes == v1alpha1.Manual,
-		Paused: t.q.Spec.Upgrade.Paused, AllowPauses: t.q.Spec.Upgrade.AllowPauses, HandsOff: handsOff(t.q),
+		TooOld: t.tooOld, Paused: t.q.Spec.Upgrade.Paused, AllowPauses: t.q.Spec.Upgrade.AllowPauses, HandsOff: handsOff(t.q),
 		Answers: map[Question]Answer{},
 	}
 	if t.set != nil {
@@ -103,7 +103,7 @@ func (t *turn) observePods(ctx context.Context) error {
 
 // podOf reads a pod.
 func (t *turn) podOf(pod *corev1.Pod) Pod {
-	p := Pod{Going: pod.DeletionTimestamp != nil, Broken: broken(pod)}
+	p := Pod{Going: pod.DeletionTimestamp != nil, Broken: broken(pod), TooOld: endedReading(pod)}
 	if t.set != nil {
 		p.Current = pod.Labels[appsv1.ControllerRevisionHashLabelKey] == t.set.Status.UpdateRevision
 	}

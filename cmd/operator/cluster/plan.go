@@ -76,7 +76,7 @@ type Block struct {
 func Plan(s *Seen) (Step, []Block) {
 	p := planner{Seen: s}
 	for _, stage := range []func() (Step, bool){
-		p.handsOff, p.create, p.settle, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
+		p.handsOff, p.tooOld, p.create, p.settle, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
 	} {
 		if step, is := stage(); is {
 			return step, p.blocks
@@ -116,6 +116,14 @@ func (p *planner) handsOff() (Step, bool) {
 	p.block(v1alpha1.ConditionHandsOff, "Asked", "the annotation "+v1alpha1.AnnotationHandsOff+
 		" keeps the operator from changing anything, take it away when it may go on: "+p.HandsOff)
 	return wait("hands off: %s", p.HandsOff)
+}
+
+// tooOld says why nodes do not get the image that is asked for. All else goes on with the one that they keep.
+func (p *planner) tooOld() (Step, bool) {
+	if p.TooOld != "" {
+		p.block(v1alpha1.ConditionUpgradeBlocked, reasonTooOld, p.TooOld)
+	}
+	return Step{}, false
 }
 
 // create makes the StatefulSet. If there are pods or claims, it takes up all of them, because a majority of them

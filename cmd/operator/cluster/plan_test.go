@@ -164,6 +164,16 @@ func TestPlan(t *testing.T) {
 				s.Claims[i] = Claim{SizeBytes: 10, Growable: true, Refused: "exceeded quota"}
 			}
 		}, ChangeSet, 0, 0, v1alpha1.ConditionStorageBlocked + "/Refused"},
+		"too old: as it was": {3, func(s *Seen) { s.TooOld = "it reads 6" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/TooOld"},
+		"too old: the first pod is broken": {3, func(s *Seen) {
+			s.TooOld, s.Set.Template, s.Set.Available = "it reads 6", "u", 2
+			s.Pods[2] = Pod{Current: true, Broken: true, TooOld: 6}
+		}, ChangeSet, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/TooOld"},
+		"too old: it is taken back": {3, func(s *Seen) {
+			s.TooOld, s.Set.Available = "it reads 6", 2
+			s.Pods[2] = Pod{Broken: true, TooOld: 6}
+		}, TakePod, 2, 0, v1alpha1.ConditionUpgradeBlocked + "/TooOld"},
+		"too old: other settings": {3, func(s *Seen) { s.TooOld, s.Template = "it reads 6", "u" }, ChangeSet, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/TooOld"},
 		"lacking: a new cluster":  {3, func(s *Seen) { s.Set, s.Pods, s.Claims, s.Broker, s.Lacks = nil, nil, nil, nil, "a key" }, Wait, 0, 0, ""},
 		"lacking: a new template": {3, func(s *Seen) { s.Template, s.Lacks = "u", "a key" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ObjectsBlocked"},
 		"lacking: roll":           {3, func(s *Seen) { outdate(s); s.Lacks = "a key" }, Nothing, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ObjectsBlocked"},

@@ -45,7 +45,8 @@ func (t *turn) draw(ctx context.Context) error {
 	if t.set != nil {
 		t.drawn = max(t.drawn, *t.set.Spec.Replicas)
 	}
-	t.objects, err = t.Chart.Render(t.q, t.drawn, t.Namespace)
+	t.versions = versionsOf(t.q)
+	t.objects, t.tooOld, err = t.render()
 	if err == nil || t.set == nil {
 		return err
 	}

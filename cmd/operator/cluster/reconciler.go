@@ -129,10 +129,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: soon}, nil
 }
 
-// passing reports whether something that is blocked may go on at any moment: the broker sends no news. Volumes change only
-// by people, and Kubernetes would be asked in vain every few seconds.
+// passing reports whether something that is blocked may go on at any moment: the broker sends no news. Volumes and images change
+// only by people, and Kubernetes would be asked in vain every few seconds.
 func passing(b Block) bool {
-	return b.Condition != v1alpha1.ConditionStorageBlocked && b.Condition != v1alpha1.ConditionVolumesLeft
+	return b.Reason != reasonTooOld && b.Condition != v1alpha1.ConditionStorageBlocked && b.Condition != v1alpha1.ConditionVolumesLeft
 }
 
 // count records how the turn went.
@@ -155,10 +155,13 @@ type turn struct {
 	objects *chart.Objects
 	drawn   int32               // for how many nodes objects has what each needs
 	set     *appsv1.StatefulSet // as it is; nil: none
-	seen    *Seen
-	broker  *asked
-	blocks  []Block
-	backups *backups // nil: there are none, or they were not looked at
+	// versions are what is known of those of stored state, tooOld is why the nodes do not get the image that is asked for.
+	versions versions
+	tooOld   string
+	seen     *Seen
+	broker   *asked
+	blocks   []Block
+	backups  *backups // nil: there are none, or they were not looked at
 	// refusals are what could not be made, slow the kinds of which the API server did not take one in time.
 	refusals []refusal
 	slow     []string
@@ -192,7 +195,7 @@ func (t *turn) gather(ctx context.Context) error {
 		t.seen = nil // a part of it is nothing to report
 		return err
 	}
-	return nil
+	return t.learn(ctx)
 }
 
 // take gathers, decides and does.

@@ -80,7 +80,7 @@ func (t *turn) ensure(ctx context.Context, kind string, o kube.Object) {
 // lacks says what a new pod could not start without, and that is not there; "": nothing. A new cluster is not opened to
 // everybody because its NetworkPolicy is refused, and waits for its certificates too.
 func (t *turn) lacks() string {
-	fresh := t.set == nil && len(t.seen.Pods) == 0 && len(t.seen.Claims) == 0
+	fresh := t.fresh()
 	for _, r := range t.refusals {
 		vital := r.kind == kindSettings || r.kind == kindSecret || r.kind == kindService || r.kind == kindAccount
 		if r.lacking && (vital || fresh && (r.kind == kindPolicy || r.kind == kindCertificate)) {
@@ -89,6 +89,9 @@ func (t *turn) lacks() string {
 	}
 	return ""
 }
+
+// fresh reports whether there is nothing of the cluster yet.
+func (t *turn) fresh() bool { return t.set == nil && len(t.seen.Pods) == 0 && len(t.seen.Claims) == 0 }
 
 // refused is what the conditions say of all that was refused.
 func (t *turn) refused() []Block {

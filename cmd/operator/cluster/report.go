@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -87,7 +88,7 @@ func (t *turn) reportConditions(step Step, failed error) {
 	now := map[string]Block{}
 	for _, b := range slices.Concat(t.refused(), t.blocks) {
 		if first, is := now[b.Condition]; is {
-			b.Message = first.Message + "; " + b.Message
+			b.Reason, b.Message = first.Reason, first.Message+"; "+b.Message
 		}
 		now[b.Condition] = b
 	}
@@ -95,6 +96,7 @@ func (t *turn) reportConditions(step Step, failed error) {
 	t.reportBackups(now)
 	for _, kind := range blocking {
 		if b, is := now[kind]; is {
+			t.warn(b)
 			t.condition(kind, metav1.ConditionTrue, b.Reason, b.Message)
 		} else {
 			meta.RemoveStatusCondition(&t.q.Status.Conditions, kind)
@@ -176,6 +178,15 @@ func (t *turn) anyReady() bool {
 		}
 	}
 	return false
+}
+
+// warn makes an event, once, of an image that is too old: whoever has set it looks there.
+func (t *turn) warn(b Block) {
+	before := meta.FindStatusCondition(t.q.Status.Conditions, b.Condition)
+	if b.Reason != reasonTooOld || before != nil && before.Reason == reasonTooOld {
+		return
+	}
+	t.Events.Eventf(t.q, nil, corev1.EventTypeWarning, reasonTooOld, "Upgrade", "%s", b.Message)
 }
 
 // condition sets a condition.

@@ -14,6 +14,9 @@ type Seen struct {
 	KeepVolumes bool
 	// ReplaceByHand: a person gives up the data of nodes whose volume is lost.
 	ReplaceByHand bool
+	// TooOld says that the image which the specification asks for does not read what is finalised: Template has another one
+	// then; "": it is not known to be so.
+	TooOld string
 	// Paused: no further node changes.
 	Paused bool
 	// AllowPauses: queues whose only member is on a node may stand still while it restarts.
@@ -61,6 +64,8 @@ type Pod struct {
 	Current bool
 	// Broken: its process does not run, and cannot be serving.
 	Broken bool
+	// TooOld is the version of stored state that its node reads, if it has ended because that is too old; 0: it has not.
+	TooOld uint32
 	// Going: it is being deleted.
 	Going bool
 }
