@@ -91,11 +91,11 @@ func (o *operated) show() {
 	}
 }
 
-// create makes the cluster, and takes the operator's login for this test's.
-func (o *operated) create() {
+// create makes a cluster, and takes the operator's login for this test's.
+func (o *operated) create(manifests string) {
 	o.t.Helper()
 	begin := time.Now()
-	o.apply(wanted)
+	o.apply(manifests)
 	o.settled()
 	o.done("three nodes serve", begin)
 	secret := o.kubectl("get", "qcluster", "quorate", "-o", "jsonpath={.status.administrator}")
@@ -109,20 +109,30 @@ func (o *operated) create() {
 }
 
 // settled waits until the operator has nothing to do and nothing in its way for the present specification, and as many nodes
-// serve as it asks for. All has to be so in one status: what is blocked for a moment, such as a restart while queues catch up,
-// counts as nothing to do.
+// serve as it asks for.
 func (o *operated) settled() {
 	o.t.Helper()
-	const format = "jsonpath={.metadata.generation}{range .status.conditions[*]} {.type}={.status}@{.observedGeneration}{end} ; {.status.step}"
-	o.poll("the cluster is as specified", func() error {
+	o.says("{.status.step}", " Progressing=False@", " Degraded=False@", " Ready=True@")
+}
+
+// says waits until the status has some texts. Of conditions, such as " Ready=True@", those of the present specification count; of
+// what else it says, what a path leads to. All has to be so in one status: what is blocked for a moment, such as a restart while
+// queues catch up, counts as nothing to do.
+func (o *operated) says(path string, all ...string) {
+	o.t.Helper()
+	format := "jsonpath={.metadata.generation}{range .status.conditions[*]} {.type}={.status}@{.observedGeneration}{end} ; " + path
+	o.poll("the status is as wanted", func() error {
 		status, err := o.cluster.Kubectl(o.ctx, "-n", namespace, "get", "qcluster", "quorate", "-o", format)
 		if err != nil {
 			return err
 		}
 		generation, rest, _ := strings.Cut(status, " ")
-		for _, want := range []string{"Progressing=False", "Degraded=False", "Ready=True"} {
-			if !strings.Contains(" "+rest, " "+want+"@"+generation+" ") {
-				return fmt.Errorf("not %s of generation %s: %s", want, generation, rest)
+		for _, want := range all {
+			if strings.HasSuffix(want, "@") {
+				want += generation + " "
+			}
+			if !strings.Contains(" "+rest, want) {
+				return fmt.Errorf("not %q of generation %s: %s", want, generation, rest)
 			}
 		}
 		return nil

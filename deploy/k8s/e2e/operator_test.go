@@ -69,7 +69,7 @@ func operate(t *testing.T) {
 	defer cancel()
 	o := &operated{deployment: prepare(ctx, t)}
 	o.install()
-	o.create()
+	o.create(wanted)
 	c := o.dial(o.serviceAddress() + ":7070")
 	defer c.Close()
 	o.describe(c)
@@ -159,7 +159,7 @@ func (o *operated) rebalance(c *client.Client) {
 // upgrade goes to another image, one pod after the other. The operator's own pods end meanwhile: those that come go on.
 func (o *operated) upgrade(l *load) {
 	o.t.Helper()
-	if err := o.cluster.Images.Put("quorate/quorate:next", nodeImage(programs(o.t))); err != nil {
+	if err := o.cluster.Images.Put(imageOf("next"), nodeImage(programs(o.t))); err != nil {
 		o.t.Fatal(err)
 	}
 	before, begin := o.pods(), time.Now()
@@ -170,8 +170,14 @@ func (o *operated) upgrade(l *load) {
 	})
 	o.done(fmt.Sprintf("upgrade while the operator restarts, longest time without a confirm %v", pause.Round(time.Millisecond)), begin)
 	o.replaced(before, replicas)
+	o.haveImage("next")
+}
+
+// haveImage makes sure that all nodes have an image.
+func (o *operated) haveImage(tag string) {
+	o.t.Helper()
 	for _, p := range o.pods() {
-		if image := p.Spec.Containers[0].Image; image != "quorate/quorate:next" {
+		if image := p.Spec.Containers[0].Image; image != imageOf(tag) {
 			o.t.Errorf("%s runs %s", p.Name, image)
 		}
 	}
