@@ -218,3 +218,11 @@ func (c *Consumer) revoked(r quorumq.MsgIDRange, out *outbox) {
 	r.First, r.Last = r.First-c.base, r.Last-c.base
 	out.calls = append(out.calls, func() { c.cfg.Revoked(r) })
 }
+
+// endConsumers ends all consumers. With auto-ack the queue does not have any more what is kept for them.
+func (q *Queue) endConsumers(err error, out *outbox) {
+	for _, c := range q.consumers {
+		c.handKept(out)
+		c.end(err, out)
+	}
+}

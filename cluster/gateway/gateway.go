@@ -10,8 +10,8 @@
 //
 //   - The state of a Queue, and its parts: alarm.go, buffer.go, outbox.go, get_session.go, state.go,
 //     ops.go, space.go, consumer.go, queue.go.
-//   - What happens to a Queue, and what it does then: deliveries.go, answers.go, run.go, enqueue.go,
-//     events.go.
+//   - What happens to a Queue, and what it does then: deliveries.go, answers.go, run.go, ending.go,
+//     enqueue.go, events.go.
 //   - The Gateway, and how it reaches leaders: gateway.go, carry.go, pump.go.
 //   - What clients call: consumer_calls.go, checkout.go, get.go, give_back.go, restore.go, unit.go.
 package gateway

@@ -19,7 +19,7 @@ func readInOrder(path string) bool {
 func backUp() map[string]int {
 	return map[string]int{
 		"broker/identity": 1,
-		"cluster/gateway": 13,
+		"cluster/gateway": 11,
 		"cluster/replica": 21,
 	}
 }
