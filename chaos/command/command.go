@@ -146,6 +146,7 @@ func (o *Options) judged(ctx context.Context, p plan, dir string) error {
 
 // Check judges the history in a file, or in a directory that a run left.
 func Check(name string, output io.Writer) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		name = filepath.Join(name, run.HistoryFile)
 	}

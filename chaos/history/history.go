@@ -64,6 +64,11 @@ func (h *History) Add(events ...Event) {
 		default:
 		}
 	}
+	h.keep(events)
+}
+
+// keep appends events to the blocks. mu is held, or no other goroutine knows the history.
+func (h *History) keep(events []Event) {
 	h.count += len(events)
 	for len(events) > 0 {
 		if n := len(h.blocks); n == 0 || len(h.blocks[n-1]) == blockEvents {
@@ -129,21 +134,46 @@ func Write(w io.Writer, events []Event) error {
 	return b.Flush()
 }
 
-// Read reads what Write wrote.
+// Read reads what Write wrote. An hour's events are in memory little more than once.
 func Read(r io.Reader) ([]Event, error) {
-	var out []Event
+	h, shared := New(), words{}
 	d := json.NewDecoder(r)
 	for {
 		var e Event
 		err := d.Decode(&e)
 		if err == io.EOF {
-			return out, nil
+			return h.Take(), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("history: read event %d: %w", len(out)+1, err)
+			return nil, fmt.Errorf("history: read event %d: %w", h.count+1, err)
 		}
-		out = append(out, e)
+		shared.share(&e)
+		h.keep([]Event{e})
 	}
+}
+
+// words are the texts of events that are read, each once: decoding makes one anew for each event that has it.
+type words map[string]string
+
+// share lets an event have texts of others in place of its own.
+func (w words) share(e *Event) {
+	e.Kind, e.Outcome = Kind(w.one(string(e.Kind))), Outcome(w.one(string(e.Outcome)))
+	e.Client, e.Queue, e.Consumer = w.one(e.Client), w.one(e.Queue), w.one(e.Consumer)
+	for i, q := range e.Queues {
+		e.Queues[i] = w.one(q)
+	}
+	for i, d := range e.Deaths {
+		e.Deaths[i].Queue, e.Deaths[i].Reason = w.one(d.Queue), w.one(d.Reason)
+	}
+}
+
+// one returns the text that stands for all equal ones.
+func (w words) one(text string) string {
+	if known, is := w[text]; is {
+		return known
+	}
+	w[text] = text
+	return text
 }
 
 // compressed ends the names of files that are compressed with gzip.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -23,6 +24,24 @@ func TestRoundTrip(t *testing.T) {
 	got, err := Read(&b)
 	if err != nil || !reflect.DeepEqual(got, h.Events()) {
 		t.Fatalf("got %+v, want %+v: %v", got, h.Events(), err)
+	}
+}
+
+// Events that are read share their texts: those of an hour would not fit into memory otherwise.
+func TestReadSharesTexts(t *testing.T) {
+	const line = `{"kind":"delivered","client":"grpc/all","queue":"chaos.q","consumer":"c1","queues":["chaos.r"],"outcome":"ack","deaths":[{"queue":"chaos.d","reason":"expired","count":1}]}` + "\n"
+	got, err := Read(bytes.NewBufferString(line + line))
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	texts := func(e *Event) []string {
+		return []string{string(e.Kind), e.Client, e.Queue, e.Consumer, e.Queues[0], string(e.Outcome), e.Deaths[0].Queue, e.Deaths[0].Reason}
+	}
+	second := texts(&got[1])
+	for i, text := range texts(&got[0]) {
+		if unsafe.StringData(text) != unsafe.StringData(second[i]) {
+			t.Errorf("%q is in memory twice", text)
+		}
 	}
 }
 
