@@ -128,7 +128,8 @@ func TestDrainDeleteBeforeCommit(t *testing.T) {
 	c := testcluster.Start(t, 1)
 	p, other := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
 	p.send(1, &wire.QueueDeclare{Queue: "in", Durable: true, Arguments: message.Table{
-		{Name: "x-dead-letter-exchange", Value: message.String("")}, {Name: "x-dead-letter-routing-key", Value: message.String("dead")},
+		{Name: "x-dead-letter-exchange", Value: message.String("")},
+		{Name: "x-dead-letter-routing-key", Value: message.String("dead")},
 		{Name: "x-on-delete", Value: message.String("dead-letter")},
 	}})
 	want[*wire.QueueDeclareOK](p)

@@ -202,7 +202,7 @@ func TestDamageOfSleeperOnFullDisk(t *testing.T) {
 	h.press(wal.PressureNone)
 	h.poll("the member counts as lost", func() error {
 		if err := h.Losses()[uid]; !errors.Is(err, wal.ErrLost) {
-			return fmt.Errorf("it is lost with %v", err)
+			return fmt.Errorf("it is lost with %w", err)
 		}
 		return nil
 	})

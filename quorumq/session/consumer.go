@@ -284,7 +284,7 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 // isVoid reports whether an answer says that what the client has decided had no effect. That the consumer does not hold
 // the messages says so only if no earlier attempt may have settled them.
 func (o *outcome) isVoid(code quorumq.ReplyCode) bool {
-	return o.client && code != quorumq.CodeOK && !(o.again && code == quorumq.CodeNotHeld)
+	return o.client && code != quorumq.CodeOK && (!o.again || code != quorumq.CodeNotHeld)
 }
 
 // lose drops everything, because the queue has no such consumer. What is dropped never counts as committed.
