@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,11 +222,19 @@ func TestPendingWithoutLeader(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q, l := ledQueue(t)
 				l.held = func(quorumq.MsgID, func(traffic.Holding, error)) {} // it is never answered
+				var mu sync.Mutex                                             // guards got and why
 				var got []quorumq.MsgID
 				var why error
 				c := l.consumeWith(q, ConsumerConfig{
-					AutoAck: row.lost, Ended: func(err error) { why = err },
+					AutoAck: row.lost,
+					Ended: func(err error) {
+						mu.Lock()
+						defer mu.Unlock()
+						why = err
+					},
 					Deliver: func(ds []traffic.Delivery) {
+						mu.Lock()
+						defer mu.Unlock()
 						for i := range ds {
 							got = append(got, ds[i].MsgID)
 						}
@@ -248,6 +257,8 @@ func TestPendingWithoutLeader(t *testing.T) {
 				looks := func(when string, pending, ended bool, want ...quorumq.MsgID) {
 					t.Helper()
 					synctest.Wait()
+					mu.Lock()
+					defer mu.Unlock()
 					if c.HasPending() != pending || errors.Is(why, traffic.ErrUndelivered) != ended || !slices.Equal(got, want) {
 						t.Errorf("%s: pending %v, ended with %v, got %d", when, c.HasPending(), why, got)
 					}
