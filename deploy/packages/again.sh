@@ -33,7 +33,7 @@ for name in GOCACHE GOENV GOMODCACHE; do
   export "$name=$("${GO:-go}" env "$name")"
 done
 # Nothing is built there yet, whatever BUILT says of this directory.
-(umask 077 && HOME=$work/home TZ=Pacific/Kiritimati BUILT= make --no-print-directory -C "$work/copy" "$target" RELEASE=dist/again "$@")
+(umask 077 && HOME=$work/home TZ=Pacific/Kiritimati BUILT='' make --no-print-directory -C "$work/copy" "$target" RELEASE=dist/again "$@")
 
 sums() { (cd "$1" && sha256sum -- *); }
 sums "$dir" >"$work/first"
