@@ -66,10 +66,10 @@ func (m *machine) change(how func(*v1alpha1.QuorateClusterSpec)) {
 	m.must(m.kube.Update(m.t.Context(), &q))
 }
 
-// setting gives the nodes another setting.
-func (m *machine) setting(raw string) {
+// debug gives the nodes another setting: they log more.
+func (m *machine) debug() {
 	m.t.Helper()
-	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Config = &apiextensionsv1.JSON{Raw: []byte(raw)} })
+	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Config = &apiextensionsv1.JSON{Raw: []byte(`{"log":{"level":"debug"}}`)} })
 }
 
 // revision returns that of the first node's pod; "": there is none.
@@ -114,7 +114,7 @@ func TestRefusedObject(t *testing.T) {
 	}
 	m.until(turn, "the node serves, and the refusal is said", said)
 	before := m.revision()
-	m.setting(`{"log":{"level":"debug"}}`)
+	m.debug()
 	m.until(turn, "the node has the new setting", func(q *v1alpha1.QuorateCluster) error {
 		if now := m.revision(); now == before || now == "" {
 			return fmt.Errorf("the pod is of revision %q still", now)
@@ -226,7 +226,7 @@ func TestRefusedGrowth(t *testing.T) {
 	m.until(turn, "the node serves", ready)
 	before := m.revision()
 	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Storage.Size = "2Gi" })
-	m.setting(`{"log":{"level":"debug"}}`)
+	m.debug()
 	m.until(turn, "the node has the new setting, and the refusal is said", func(q *v1alpha1.QuorateCluster) error {
 		why := blocked(q, v1alpha1.ConditionStorageBlocked)
 		if now := m.revision(); now == before || now == "" || !strings.Contains(why, "exceeded quota: disks") {

@@ -190,7 +190,7 @@ func TestRoll(t *testing.T) {
 	ctx := t.Context()
 	confirmed, stop := publish(t, cl)
 	defer stop()
-	m.setting(`{"log":{"level":"debug"}}`)
+	m.debug()
 	taken := 0
 	m.until(func(ctx context.Context) {
 		before := 0

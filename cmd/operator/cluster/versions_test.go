@@ -151,7 +151,7 @@ func TestTooOld(t *testing.T) {
 			t.Errorf("%s: pods were started %d times, want %d; events %q", x.version, m.starts, x.starts, m.said)
 		}
 	}
-	m.setting(`{"log":{"level":"debug"}}`)
+	m.debug()
 	m.until(turn, "another setting goes on, with the image that they have", func(q *v1alpha1.QuorateCluster) error {
 		if m.starts != 8 {
 			return fmt.Errorf("%d starts", m.starts)
