@@ -69,7 +69,9 @@ func (m *machine) change(how func(*v1alpha1.QuorateClusterSpec)) {
 // debug gives the nodes another setting: they log more.
 func (m *machine) debug() {
 	m.t.Helper()
-	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Config = &apiextensionsv1.JSON{Raw: []byte(`{"log":{"level":"debug"}}`)} })
+	m.change(func(s *v1alpha1.QuorateClusterSpec) {
+		s.Config = &apiextensionsv1.JSON{Raw: []byte(`{"log":{"level":"debug"}}`)}
+	})
 }
 
 // revision returns that of the first node's pod; "": there is none.
