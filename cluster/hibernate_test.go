@@ -102,6 +102,31 @@ func TestHibernate(t *testing.T) {
 	consumer.Close()
 }
 
+// The leader of a queue is the same before and after it hibernated, whichever node wakes it, and so is one to which it
+// was moved meanwhile.
+func TestLeaderStaysOverHibernation(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t, 10*time.Second)
+	nodes := []id.NodeID{"a", "b", "c"}
+	q := n.nodes["a"].declare(t, "q", 3)
+	for k := range 9 {
+		led := nodes[k/3]
+		n.sleeps(q)
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, led); err != nil {
+			t.Fatal(err)
+		}
+		n.sleeps(q)
+		if at := n.lastLed(q); at != led {
+			t.Fatalf("node %s led it last, want %s", at, led)
+		}
+		n.nodes[nodes[k%3]].publish(t, q, fmt.Sprint(k), quorumq.Unlimited) // wakes it
+		n.sleeps(q)
+		if at := n.lastLed(q); at != led {
+			t.Errorf("node %s woke it, and node %s leads it instead of %s", nodes[k%3], at, led)
+		}
+	}
+}
+
 // Many who ask at the same time wake a queue once, and all are served.
 func TestHibernateAndManyAsk(t *testing.T) {
 	t.Parallel()

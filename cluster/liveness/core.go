@@ -166,8 +166,13 @@ func (c *core) assess(now time.Time, m *member) {
 }
 
 // requestElection takes a group in need for one that has waited long enough.
-func (c *core) requestElection(now time.Time, g id.GroupID) {
-	if m := c.needs[g]; m != nil && !m.busy {
+func (c *core) requestElection(now time.Time, g id.GroupID, formerly id.NodeID) {
+	m := c.needs[g]
+	if m == nil {
+		return
+	}
+	m.formerly = formerly
+	if !m.busy {
 		m.since, m.notBefore = now.Add(-c.config.LeaderlessAfter), now
 	}
 }

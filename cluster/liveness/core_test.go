@@ -160,6 +160,57 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// Of members whose logs are equal, that of the node which led the group formerly stands first; without such a node, lots
+// decide, and only one member takes itself for the first.
+func TestFormerLeaderStandsFirst(t *testing.T) {
+	const group, index = 1, 10
+	all := []id.NodeID{"a", "b", "c"}
+	stands := func(self, formerly id.NodeID, behind id.NodeID) bool {
+		k := newTestCore(self)
+		now := start()
+		answers := map[id.NodeID]Answer{}
+		for _, n := range all {
+			if n == self {
+				continue
+			}
+			k.judge(now, n, false)
+			answers[n] = Answer{Votes: true, LastTerm: 5, LastIndex: index}
+			if n == behind {
+				answers[n] = Answer{Votes: true, LastTerm: 5, LastIndex: index - 1}
+			}
+		}
+		k.observe(now, group, follower("", 5))
+		k.requestElection(now, group, formerly)
+		if !slices.Contains(k.tick(now).survey, group) {
+			t.Fatal("not surveyed")
+		}
+		mine := Surveyed{Group: group, LastTerm: 5, LastIndex: index}
+		if self == behind {
+			mine.LastIndex--
+		}
+		return k.conclude(now, mine, answers)
+	}
+	for _, formerly := range all {
+		for _, self := range all {
+			if got := stands(self, formerly, ""); got != (self == formerly) {
+				t.Errorf("%s led, and %s stands: %v", formerly, self, got)
+			}
+		}
+		if stands(formerly, formerly, formerly) {
+			t.Errorf("%s stands first, though others have newer logs", formerly)
+		}
+	}
+	first := 0
+	for _, self := range all {
+		if stands(self, "", "") {
+			first++
+		}
+	}
+	if first != 1 {
+		t.Errorf("without a former leader %d members take themselves for the first", first)
+	}
+}
+
 // A member without a configuration votes: it may have voted for a leader that is dead
 // now, and nobody else would bring it one.
 func TestAnswerOfNewMember(t *testing.T) {

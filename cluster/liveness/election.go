@@ -131,7 +131,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 			continue
 		}
 		agree++
-		if newer(n, a, c.config.Node, mine) {
+		if standsBefore(n, a, c.config.Node, mine, m.formerly) {
 			rank++
 		}
 	}
@@ -151,12 +151,13 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 	return true
 }
 
-// newer reports whether the other node's member stands for election before this one's: its
-// log is newer, or as new and it is its turn by lot, which spreads groups over nodes.
-func newer(other id.NodeID, a Answer, self id.NodeID, mine Surveyed) bool {
+// standsBefore reports whether the other node's member stands for election before this one's: its
+// log is newer; or as new, and it led formerly; or it is its turn by lot, which spreads groups over nodes.
+func standsBefore(other id.NodeID, a Answer, self id.NodeID, mine Surveyed, formerly id.NodeID) bool {
 	g := uint64(mine.Group)
 	return cmp.Or(
 		cmp.Compare(a.LastTerm, mine.LastTerm), cmp.Compare(a.LastIndex, mine.LastIndex),
+		compareBool(other == formerly, self == formerly),
 		cmp.Compare(mixNode(other, g), mixNode(self, g)), cmp.Compare(other, self)) > 0
 }
 

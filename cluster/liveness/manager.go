@@ -71,10 +71,11 @@ func (m *Manager) Remove(g id.GroupID) {
 	m.core.forget(g)
 }
 
-// RequestElection lets a group that has no leader elect one now: somebody waits for it.
-func (m *Manager) RequestElection(g id.GroupID) {
+// RequestElection lets a group that has no leader elect one now: somebody waits for it. If logs are equal, the member of
+// the node that led it formerly stands first; "" prefers nobody.
+func (m *Manager) RequestElection(g id.GroupID, formerly id.NodeID) {
 	m.mu.Lock()
-	m.core.requestElection(time.Now(), g)
+	m.core.requestElection(time.Now(), g, formerly)
 	m.mu.Unlock()
 	m.wakeUp()
 }

@@ -19,6 +19,7 @@ type member struct {
 	leader   id.NodeID
 	term     uint64
 	believes id.NodeID // counted as led by this peer; "": by none
+	formerly id.NodeID // led it before it was closed on all nodes, and is to lead it again; "": nobody is preferred
 	denied   bool      // that peer says that it does not lead in this term
 	active   bool
 
@@ -52,7 +53,7 @@ func (m *member) wait(until time.Time) { m.notBefore, m.busy = until, false }
 
 // electionOver ends what is known of elections.
 func (m *member) electionOver() {
-	m.skipped, m.surveys, m.attempts, m.campaigns, m.stood = 0, 0, 0, false, time.Time{}
+	m.skipped, m.surveys, m.attempts, m.campaigns, m.stood, m.formerly = 0, 0, 0, false, time.Time{}, ""
 }
 
 // observed is what a member is at the moment.

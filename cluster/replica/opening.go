@@ -46,11 +46,12 @@ func (h *Host) open(r *catalog.QueueRecord) error {
 	}
 	h.queues[uid] = q
 	delete(h.joiners, uid)
-	slept := h.asleep[uid] != nil
+	slept := h.asleep[uid]
 	h.mu.Unlock()
 	q.start()
-	if slept {
-		h.cfg.Liveness.RequestElection(uid.Group())
+	if slept != nil {
+		// Whoever led it leads it again, so that leaders stay where they are put. All members know the same.
+		h.cfg.Liveness.RequestElection(uid.Group(), slept.leader)
 		h.mu.Lock()
 		delete(h.asleep, uid)
 		h.mu.Unlock()
