@@ -342,6 +342,10 @@ bench-behaviour: ## routing, fan-out, messages that wait, and what SCALE queues 
 bench-peers: build ## over AMQP beside RabbitMQ and NATS JetStream, where they are installed; ARGS="-quick", -rabbitmq DIR, -nats FILE
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -peers -limit 20m $(ARGS)
 
+.PHONY: bench-turns
+bench-turns: build ## this build and another one by turns under the workloads of bench-aims; ARGS="-against /opt/old/quorate -turns 3"
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -limit 60m $(ARGS)
+
 .PHONY: bench-aims
 bench-aims: build ## what a message costs over both protocols against its aims, about two minutes; ARGS=-quick
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -aims $(ARGS)

@@ -43,17 +43,19 @@ func main() {
 	flag.IntVar(&o.messages, "messages", 1_000_000, "with -backup: number of messages in the queue")
 	flag.StringVar(&o.settings, "settings", "", "with -backup: more lines of each node's configuration")
 	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: number of messages that wait for a target")
-	flag.BoolVar(&o.quick, "quick", false, "with -aims, -engine, -deadletter, -backup or -restart: a short trial that stores nothing; with -peers: a part of the workloads")
+	flag.BoolVar(&o.quick, "quick", false, "with -aims, -turns, -engine, -deadletter, -backup or -restart: a short trial that stores nothing; with -peers: a part of the workloads")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: how often each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
 	flag.BoolVar(&o.aims, "aims", false, "measure what a message costs over both protocols against its aims instead; with -rabbitmq or -nats these beside it")
+	flag.IntVar(&o.turns, "turns", 0, "compare -binary with the build -against by so many turns of each, under the workloads of -aims, in place of other figures; -only names some of native,quorate, and -size, -queues and -window some of the workloads")
+	flag.StringVar(&o.against, "against", "", "with -turns: path of the other build's node program")
 	flag.BoolVar(&o.peers, "peers", false, "compare with RabbitMQ over AMQP and with NATS JetStream, where they are installed, and with gRPC; -only names some of quorate,native,rabbitmq,nats")
 	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: the usual ones")
 	flag.StringVar(&o.nats, "nats", "", "with -peers: path of nats-server; empty: search PATH")
-	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers or -aims: how long each workload publishes; 0: 2 s")
-	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: only bodies of this size in bytes; nothing is stored")
-	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: only workloads with this number of queues; nothing is stored")
-	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: only workloads with this window; nothing is stored")
+	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers, -aims or -turns: how long each workload publishes; 0: 2 s")
+	flag.IntVar(&o.filter.Size, "size", 0, "with -peers or -turns: only bodies of this size in bytes; nothing is stored")
+	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers or -turns: only workloads with this number of queues; nothing is stored")
+	flag.IntVar(&o.filter.Window, "window", 0, "with -peers or -turns: only workloads with this window; nothing is stored")
 	flag.BoolVar(&o.guard, "guard", false, "compare what a message costs, and what nodes have in memory, with the committed table, and fail where it is clearly more; -only names its parts: "+names(guardParts(), part.named))
 	flag.BoolVar(&o.write, "write", false, "with -guard: write the table anew, or its rows that -only measures")
 	flag.StringVar(&o.faults, "faults", "", "with -engine: faults of a leader's node, separated by commas; empty: "+names(faults(), fault.named))
@@ -93,6 +95,8 @@ func start(ctx context.Context, o options, only string) error {
 		return runGuard(ctx, o, only)
 	case o.aims:
 		return runAims(ctx, o)
+	case o.turns > 0:
+		return runTurns(ctx, o, only)
 	case o.peers:
 		return runPeers(ctx, o, only)
 	}
@@ -110,6 +114,8 @@ type options struct {
 	backups, quick, restarts        bool
 	faults, world                   string
 	rounds, waiting, messages       int
+	turns                           int
+	against                         string
 	ctl, settings                   string
 	rabbitmq, nats                  string
 	peersTime                       time.Duration
@@ -139,6 +145,9 @@ func (o options) validate() error {
 		if f.value <= 0 {
 			errs = append(errs, fmt.Errorf("-%s is not above 0", f.name))
 		}
+	}
+	if o.turns < 0 || (o.turns > 0) != (o.against != "") {
+		errs = append(errs, fmt.Errorf("-turns=%d -against=%q: set a number of turns above 0 and the path of the other build, or neither", o.turns, o.against))
 	}
 	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -241,7 +242,7 @@ func (s *scale) report(name string, since time.Time) {
 }
 
 // BenchmarkHibernated reports what queues cost that nobody uses, also when all nodes start
-// again, and how long it takes to wake one.
+// again, and how long it takes to wake one, and all at once.
 func BenchmarkHibernated(b *testing.B) {
 	groups := scaleGroups(b)
 	for range b.N {
@@ -253,6 +254,8 @@ func BenchmarkHibernated(b *testing.B) {
 		s.measure("hibernated")
 		s.restart()
 		s.wake()
+		s.asleep()
+		s.wakeAll()
 	}
 }
 
@@ -281,4 +284,30 @@ func (s *scale) wake() {
 		}
 	}
 	s.b.ReportMetric(float64(time.Since(begin).Milliseconds())/float64(min(asked, s.groups)), "wake_ms")
+}
+
+// wakeAll asks for all queues at the same time, each at one of the nodes.
+func (s *scale) wakeAll() {
+	s.b.Helper()
+	nodes := []*testNode{s.nodes["a"], s.nodes["b"], s.nodes["c"]}
+	campaigns := func() (all uint64) {
+		for _, n := range nodes {
+			all += n.liveness.Stats().Campaigns
+		}
+		return all
+	}
+	took, before := make([]time.Duration, s.groups), campaigns()
+	begin := time.Now()
+	err := inParallel(s.groups, s.groups, func(i int) error {
+		_, err := nodes[i%len(nodes)].leaders.Status(context.Background(), s.queues[i])
+		took[i] = time.Since(begin)
+		return err
+	})
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	slices.Sort(took)
+	s.b.ReportMetric(took[len(took)/2].Seconds(), "wake_all_p50_s")
+	s.b.ReportMetric(took[len(took)-1].Seconds(), "wake_all_last_s")
+	s.b.ReportMetric(float64(campaigns()-before)/float64(s.groups), "campaigns_per_queue")
 }
