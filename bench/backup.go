@@ -26,7 +26,7 @@ const (
 	quickMessages = 20_000
 )
 
-// runBackups measures backups of a queue beside publishers of another one, prints the table and stores the rows.
+// runBackups measures backups of a queue, alone and beside publishers of another one, prints the table and stores the rows.
 func runBackups(ctx context.Context, o options) error {
 	if o.quick {
 		o.messages, o.time = min(o.messages, quickMessages), quickTime
@@ -44,7 +44,7 @@ type backupWorld struct {
 	archive string // directory for the backups
 }
 
-// backupRows fills a queue, and then measures quiet times and backups by turns.
+// backupRows fills a queue, and then measures backups alone, backups beside a publisher, and quiet times by turns.
 func backupRows(ctx context.Context, o options) (rows []engineRow, err error) {
 	dir, err := os.MkdirTemp("", "quorate-bench-")
 	if err != nil {
@@ -79,10 +79,18 @@ func backupRows(ctx context.Context, o options) (rows []engineRow, err error) {
 	if err := w.fill(ctx); err != nil {
 		return nil, err
 	}
-	quiet, during := newBackupTimes(), newBackupTimes()
+	quiet, during, alone := newBackupTimes(), newBackupTimes(), time.Duration(0)
 	for turn := range backupTurns {
+		began := time.Now()
+		if err := w.backup(ctx, "alone"); err != nil {
+			return nil, err
+		}
+		alone += time.Since(began)
 		before := during.took
-		if err := w.beside(ctx, during, func() error { return w.backup(ctx, turn) }); err != nil {
+		if err := w.beside(ctx, during, func() error { return w.backup(ctx, "beside") }); err != nil {
+			return nil, err
+		}
+		if err := w.remove("alone", "beside"); err != nil {
 			return nil, err
 		}
 		took := during.took - before // as long, so that what happens rarely is in both
@@ -90,7 +98,7 @@ func backupRows(ctx context.Context, o options) (rows []engineRow, err error) {
 			return nil, err
 		}
 	}
-	return backupFigures(o.messages, quiet, during), nil
+	return backupFigures(o.messages, alone, quiet, during), nil
 }
 
 // fill declares the queues and publishes the messages, through all nodes.
@@ -122,9 +130,9 @@ func (w *backupWorld) fill(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// backup makes a backup of the full queue with quoratectl, in a process of its own as operators do, and removes it.
-func (w *backupWorld) backup(ctx context.Context, turn int) error {
-	place := filepath.Join(w.archive, fmt.Sprint(turn))
+// backup makes a backup of the full queue with quoratectl, in a process of its own as operators do.
+func (w *backupWorld) backup(ctx context.Context, name string) error {
+	place := filepath.Join(w.archive, name)
 	cmd := exec.CommandContext(ctx, w.o.ctl, "-a", strings.Join(w.cluster.Addresses(), ","), "backup", "create", place, "--queue", backupQueue)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -134,6 +142,15 @@ func (w *backupWorld) backup(ctx context.Context, turn int) error {
 		return fmt.Errorf("the backup does not have %s messages: %s", want, out)
 	}
 	return nil
+}
+
+// remove removes backups: those of all turns would fill the memory.
+func (w *backupWorld) remove(names ...string) error {
+	var errs []error
+	for _, n := range names {
+		errs = append(errs, os.RemoveAll(filepath.Join(w.archive, n)))
+	}
+	return errors.Join(errs...)
 }
 
 // backupTimes are the figures of one kind of turn, added up.
@@ -170,13 +187,16 @@ func (w *backupWorld) beside(ctx context.Context, t *backupTimes, do func() erro
 }
 
 // backupFigures makes the rows.
-func backupFigures(messages int, quiet, during *backupTimes) []engineRow {
+func backupFigures(messages int, alone time.Duration, quiet, during *backupTimes) []engineRow {
 	label := fmt.Sprintf("%d of %d B: ", messages, backupBytes)
-	rate := float64(backupTurns*messages*backupBytes) / 1e6 / during.took.Seconds()
+	rate := func(took time.Duration) float64 {
+		return float64(backupTurns*messages*backupBytes) / 1e6 / took.Seconds()
+	}
 	at := func(h *hdrhistogram.Histogram, q float64) float64 { return milliseconds(h.ValueAtQuantile(q)) }
 	cores := func(t *backupTimes) float64 { return t.cpu.Seconds() / t.took.Seconds() }
 	return []engineRow{
-		atLeast(100).row(label+"backup, beside a publisher", "MB/s", rate),
+		atLeast(100).row(label+"backup, alone", "MB/s", rate(alone)),
+		goal{}.row(label+"backup, beside a publisher", "MB/s", rate(during.took)),
 		goal{}.row("publisher's confirm p50, quiet", "ms", at(quiet.confirms.h, 50)),
 		goal{}.row("publisher's confirm p50, while a backup runs", "ms", at(during.confirms.h, 50)),
 		goal{}.row("publisher's confirm p99, quiet", "ms", at(quiet.confirms.h, 99)),
