@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,46 @@ func TestDrivenFollowersLearnOfCommits(t *testing.T) {
 		defer p.mu.Unlock()
 		return !p.armed
 	})
+}
+
+// A member that has committed an entry and not applied it has not applied all. One whose log ends with a barrier, which no
+// machine gets, has.
+func TestAppliedAll(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, nil)
+	c.propose("one", "body")
+	f := c.follower()
+	committed := func() bool {
+		s := f.group.Stats()
+		return s.LastIndex == c.leader().group.Stats().LastIndex && s.CommitIndex == s.LastIndex
+	}
+	all := func(what string) {
+		t.Helper()
+		until(t, what, func() bool { return committed() && f.group.AppliedAll() })
+	}
+	all("the follower has applied all")
+	reading, end := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(end) })
+	defer release()
+	go f.group.Read(func() {
+		close(reading)
+		<-end
+	})
+	<-reading
+	c.propose("two")
+	until(t, "the follower has committed what it cannot apply", committed)
+	if f.group.AppliedAll() {
+		t.Error("an entry counts as applied that is not")
+	}
+	release()
+	all("the follower has applied that too")
+	if err := c.leader().group.raft.Load().Barrier(0).Error(); err != nil {
+		t.Fatal(err)
+	}
+	all("the follower has applied all, and a barrier follows")
+	if s := f.group.Stats(); s.AppliedIndex >= s.LastIndex {
+		t.Errorf("entry %d counts as applied, and the log ends with the barrier %d", s.AppliedIndex, s.LastIndex)
+	}
 }
 
 // Followers are notified as soon as Config.PushAfter says.

@@ -239,6 +239,19 @@ func (g *Group[R, E]) ReadAt(f func()) (index uint64, ok bool) {
 	return index, before%2 == 0 && g.applies.Load() == before
 }
 
+// AppliedAll reports whether the machine has applied all of the log. Stats.AppliedIndex does not show that: barriers of raft's
+// own, which no machine gets, may be the newest entries. It is false if these can no longer be read.
+func (g *Group[R, E]) AppliedAll() bool {
+	last := g.raft.Load().LastIndex()
+	for i := g.applied.Load() + 1; i <= last; i++ {
+		var l raft.Log
+		if g.c.Storage.GetLog(i, &l) != nil || l.Type != raft.LogNoop && l.Type != raft.LogBarrier {
+			return false
+		}
+	}
+	return true
+}
+
 // Members returns the voters of the newest configuration.
 func (g *Group[R, E]) Members() ([]id.NodeID, error) {
 	c, err := g.Configuration()
