@@ -10,7 +10,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// LedQueue is a queue that this node leads, or led before the queue hibernated.
+// LedQueue is a queue that this node leads, or led before the queue hibernated, or for which it stands in for the node that
+// did.
 type LedQueue struct {
 	UID         uint64
 	VHost, Name string

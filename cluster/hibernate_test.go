@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,99 @@ func TestHibernateAndLoseNodes(t *testing.T) {
 	n.start("a", "b", "c")
 	_, in := n.nodes[gone].consume(t, q)
 	in.await(t, "kept", "after")
+}
+
+// shows returns the nodes that show a queue in sums over nodes, and as what.
+func (n *testNodes) shows(q id.QueueUID) map[id.NodeID]quorumq.Overview {
+	shown := map[id.NodeID]quorumq.Overview{}
+	for i, node := range n.nodes {
+		for uid, o := range node.LedFigures() {
+			if uid == q {
+				shown[i] = *o
+			}
+		}
+	}
+	return shown
+}
+
+// While the node is gone that led a hibernating queue last, one other node shows the queue as it was, and nobody wakes it;
+// so it is after a restart. Without a majority nobody shows it.
+func TestHibernateAndShow(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t, 10*time.Second)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
+	n.sleeps(q)
+	gone := n.lastLed(q)
+	kept, _ := n.nodes[gone].asleep(q)
+	want := *kept
+	term, last, _ := n.nodes[gone].storage.Ends(q.Group())
+	alone := func(what string, may func(id.NodeID) bool) {
+		t.Helper()
+		poll(t, what, func() error {
+			all := n.shows(q)
+			for i, o := range all {
+				if len(all) == 1 && may(i) && o == want {
+					return nil
+				}
+			}
+			return fmt.Errorf("it is shown as %+v", all)
+		})
+	}
+	byLeader, byOther := func(i id.NodeID) bool { return i == gone }, func(i id.NodeID) bool { return i != gone }
+	alone("its last leader's node shows it", byLeader)
+	n.stop(gone)
+	left := slices.Collect(maps.Keys(n.nodes))
+	n.miss(gone)
+	alone("another node shows it", byOther)
+	n.looksAsleep(q, want)
+	n.stop(left...)
+	n.join = nil
+	n.start(left...)
+	alone("another node shows it after a restart", byOther)
+	n.looksAsleep(q, want)
+	n.start(gone)
+	alone("its last leader's node shows it again", byLeader)
+	for i, node := range n.nodes {
+		if t2, l2, _ := node.storage.Ends(q.Group()); t2 != term || l2 != last {
+			t.Errorf("node %s: the log ends at %d in term %d, before at %d in term %d: the queue was awake", i, l2, t2, last, term)
+		}
+	}
+	n.stop(gone, left[0])
+	n.miss(gone, left[0])
+	if all := n.shows(q); len(all) > 0 {
+		t.Errorf("without a majority it is shown as %+v", all)
+	}
+}
+
+// miss waits until the nodes that run have no connection to some that do not.
+func (n *testNodes) miss(gone ...id.NodeID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("no node is connected to %q", gone), func() error {
+		for i, node := range n.nodes {
+			for _, g := range gone {
+				if _, up := node.mux.Connected(g); up {
+					return fmt.Errorf("%s is connected to %s", i, g)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// looksAsleep checks that who looks at a queue that hibernates sees it, at every node, and does not wake it.
+func (n *testNodes) looksAsleep(q id.QueueUID, want quorumq.Overview) {
+	n.t.Helper()
+	for i, node := range n.nodes {
+		all, err := node.AllFigures(testContext(n.t), nil)
+		if err != nil || all.Queues[q] == nil || all.Queues[q].Overview != want || n.nodes[all.Queues[q].Leader] == nil {
+			n.t.Errorf("node %s lists %+v, %v", i, all.Queues[q], err)
+		}
+		if s, err := node.leaders.Figures(testContext(n.t), q); err != nil || s.Overview != want || n.nodes[s.Leader] == nil {
+			n.t.Errorf("node %s shows %+v, %v", i, s, err)
+		}
+	}
+	n.sleeps(q)
 }
 
 // notes returns what nodes that have stopped have noted of queues that hibernate, by file.

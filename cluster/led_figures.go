@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -38,7 +39,7 @@ func (s calls) LedFigures(r *nodev1.LedFiguresRequest, stream grpc.ServerStreami
 
 // QueueFigures are those that a queue's leader has. They are not changed.
 type QueueFigures struct {
-	Leader   id.NodeID
+	Leader   id.NodeID // of a queue that hibernates, the node that shows it
 	Overview quorumq.Overview
 }
 
@@ -75,11 +76,12 @@ func (c *Cluster) AllFigures(ctx context.Context, before *AllFigures) (*AllFigur
 	return out, err
 }
 
-// merge fills Queues. One node that was cut off may still believe that it leads a queue: the newer figures count.
+// merge fills Queues. One node that was cut off may still believe that it leads a queue: the newer figures count. Where two
+// nodes show a queue that hibernates, which are not connected, both have the same, and one of them is always taken.
 func (f *AllFigures) merge(size int) {
 	f.Queues = make(map[id.QueueUID]*QueueFigures, size)
-	for _, theirs := range f.of {
-		for uid, q := range theirs.queues {
+	for _, n := range slices.Sorted(maps.Keys(f.of)) {
+		for uid, q := range f.of[n].queues {
 			if have := f.Queues[uid]; have == nil || have.Overview.Now < q.Overview.Now {
 				f.Queues[uid] = q
 			}

@@ -118,6 +118,25 @@ func TestSentFiguresOnce(t *testing.T) {
 	}
 }
 
+// A queue that two nodes show counts once, with the newer figures. Of equal ones, those of the same node are taken each time.
+func TestFiguresOfTwoNodes(t *testing.T) {
+	shows := func(n id.NodeID, uid id.QueueUID, now quorumq.Time) *nodeFigures {
+		return &nodeFigures{queues: map[id.QueueUID]*QueueFigures{uid: {Leader: n, Overview: quorumq.Overview{Now: now}}}}
+	}
+	for _, x := range []struct {
+		b, c quorumq.Time
+		want id.NodeID
+	}{{5, 5, "b"}, {5, 6, "c"}, {6, 5, "b"}} {
+		for range 50 {
+			f := AllFigures{of: map[id.NodeID]*nodeFigures{"c": shows("c", 7, x.c), "b": shows("b", 7, x.b), "a": shows("a", 8, 9)}}
+			f.merge(0)
+			if len(f.Queues) != 2 || f.Queues[7].Leader != x.want {
+				t.Fatalf("%d at b, %d at c: %+v", x.b, x.c, f.Queues[7])
+			}
+		}
+	}
+}
+
 // BenchmarkSentFigures is what a question costs the node that is asked about 3,334 queues, a third of 10,000: all of them for
 // one who has none, and for one who has asked before if none has changed.
 func BenchmarkSentFigures(b *testing.B) {

@@ -16,7 +16,7 @@ import (
 // Status is one queue's state.
 type Status struct {
 	Overview quorumq.Overview
-	Leader   id.NodeID
+	Leader   id.NodeID // of a queue that hibernates, the node that has shown it
 	Members  []id.NodeID
 	Online   []id.NodeID // members that vote, on nodes that this one reaches
 	Group    *nodev1.GroupStatus
@@ -36,7 +36,7 @@ func (l *Leaders) Figures(ctx context.Context, q id.QueueUID) (Status, error) {
 }
 
 // status asks the leader. With kept, figures of a hibernated queue may come from the node that put it to
-// sleep.
+// sleep, or while that one is not connected, from another member's.
 func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status, error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 		if !r.GetHasOverview() {
 			leader := id.NodeID(r.GetLeader())
 			if _, up := l.cfg.Transport.Connected(leader); r.GetHibernated() && (leader == to || leader != l.cfg.Node && !up) {
-				kept = false // who has the figures is gone: another one must lead
+				kept = false // who has the figures is gone, and nobody stands in: another one must lead
 			}
 			return leader, fmt.Errorf("node %q does not lead it", to)
 		}

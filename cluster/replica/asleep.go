@@ -1,19 +1,51 @@
 package replica
 
 import (
+	"encoding/json"
+
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 )
 
-// asleep is what a node keeps about a member that hibernates.
+// asleep is what a node keeps about a member that hibernates. It is not changed once it is in Host.asleep.
 type asleep struct {
 	leader id.NodeID           // who led last
 	kept   *quorumq.Overview   // the queue's figures, on the node that led last
-	status *nodev1.GroupStatus // the group's status, likewise
+	spare  json.RawMessage     // the same on the others, in a form that needs less memory; nil: not known
+	status *nodev1.GroupStatus // the group's status, on the node that led last
 
 	term, last uint64 // where its log ends
 	due        int64  // when it has something to do, in the cluster's time in ms; 0: never
+}
+
+// keepFigures keeps the figures of a queue that is at rest, before its member closes. A follower that has not applied its
+// whole log yet keeps none.
+func (a *asleep) keepFigures(q *Member) {
+	leads := a.leader == q.h.cfg.Node
+	if !leads && !q.group.AppliedAll() {
+		return
+	}
+	var o quorumq.Overview
+	q.group.Read(func() { o = q.machine.queue.Overview() })
+	if leads {
+		a.kept, a.status = &o, q.GroupStatus()
+	} else if text, err := json.Marshal(&o); err == nil {
+		a.spare = text
+	}
+}
+
+// figures returns the queue's figures; nil: there are none, or a newer build wrote them in a form that this one cannot read.
+func (a *asleep) figures() *quorumq.Overview {
+	if a.kept != nil || a.spare == nil {
+		return a.kept
+	}
+	o := &quorumq.Overview{}
+	if json.Unmarshal(a.spare, o) != nil {
+		return nil
+	}
+	return o
 }
 
 // sleeper returns what is kept about a member that hibernates, nil if it does
@@ -22,4 +54,72 @@ func (h *Host) sleeper(uid id.QueueUID) *asleep {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.asleep[uid]
+}
+
+// Kept returns the answer of a member that hibernates, for callers that do not want to wake it. It has figures if this
+// node led the queue last, or may stand in for the node that did.
+func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
+	a := h.sleeper(uid)
+	if a == nil {
+		return nil, nil
+	}
+	kept, v := a.kept, h.cfg.Views.View()
+	if r, exists := v.QueueByUID(uid); kept == nil && exists {
+		if may, _ := h.standsIn(r, a.leader, h.connected(v)); may {
+			kept = a.figures()
+		}
+	}
+	return &nodev1.QueueStatusResponse{Leader: string(a.leader), Group: a.status, Hibernated: true}, kept
+}
+
+// shown returns what is kept about the hibernating queues whose figures this node shows: those that it led last, and those
+// for which it stands in for the node that did.
+func (h *Host) shown() map[id.QueueUID]*asleep {
+	v := h.cfg.Views.View()
+	up := h.connected(v)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	all := make(map[id.QueueUID]*asleep, len(h.asleep))
+	for uid, a := range h.asleep {
+		shows := a.kept != nil
+		if !shows && a.spare != nil && !up[a.leader] {
+			if r, exists := v.QueueByUID(uid); exists {
+				_, shows = h.standsIn(r, a.leader, up)
+			}
+		}
+		if shows {
+			all[uid] = a
+		}
+	}
+	return all
+}
+
+// standsIn reports whether this node may show the figures of a hibernating queue although another node led it last, and
+// whether it does so unasked. It may if that node is not connected, and a majority of the members' nodes is: without one,
+// the queue cannot be used, and is not to look as if it could. Unasked, only the first of these does, so that sums over
+// nodes count the queue once.
+func (h *Host) standsIn(r *catalog.QueueRecord, leader id.NodeID, up map[id.NodeID]bool) (may, unasked bool) {
+	there := 0
+	for _, m := range r.Members {
+		if !up[m] {
+			continue
+		}
+		if there == 0 {
+			unasked = m == h.cfg.Node
+		}
+		there++
+	}
+	may = !up[leader] && 2*there > len(r.Members)
+	return may, may && unasked
+}
+
+// connected returns the nodes to which this one is connected, and itself.
+func (h *Host) connected(v *catalog.View) map[id.NodeID]bool {
+	up := map[id.NodeID]bool{h.cfg.Node: true}
+	for n := range v.Nodes() {
+		if _, is := h.cfg.Transport.Connected(n.ID); is {
+			up[n.ID] = true
+		}
+	}
+	return up
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // Figures yields the figures of the queues that this node leads, and of hibernating ones that it
-// led last, in no order. It does not ask other members, so a leader that is cut off may yield old
-// figures.
+// led last, in no order. While the node is not connected that led a hibernating queue last, the first
+// of its members' nodes that is there stands in for it. Figures does not ask other members, so a
+// leader that is cut off may yield old figures.
 func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
 		var o quorumq.Overview
@@ -26,8 +27,8 @@ func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 				return
 			}
 		}
-		for uid, kept := range h.keptFigures() {
-			if !yield(uid, kept) {
+		for uid, a := range h.shown() {
+			if kept := a.figures(); kept != nil && !yield(uid, kept) {
 				return
 			}
 		}
@@ -43,19 +44,6 @@ func (h *Host) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] {
 			}
 		}
 	}
-}
-
-// keptFigures returns the figures of hibernating queues that this node led last.
-func (h *Host) keptFigures() map[id.QueueUID]*quorumq.Overview {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	all := make(map[id.QueueUID]*quorumq.Overview, len(h.asleep))
-	for uid, a := range h.asleep {
-		if a.kept != nil {
-			all[uid] = a.kept
-		}
-	}
-	return all
 }
 
 // Count returns how many members are open, and how many hibernate.

@@ -241,11 +241,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 		return false
 	}
 	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}
-	if leader == h.cfg.Node {
-		a.kept = &quorumq.Overview{}
-		q.group.Read(func() { *a.kept = q.machine.queue.Overview() })
-		a.status = q.GroupStatus()
-	}
+	a.keepFigures(q)
 	h.mu.Lock()
 	h.unclaimed(q.uid)
 	if h.closed || h.queues[q.uid] != q {
@@ -258,7 +254,8 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	h.asleep[q.uid] = a
 	h.mu.Unlock()
 	defer h.release(q.uid, claim)
-	// Check again: what came before the member was made unreachable shows by now.
+	// Check again: what came before the member was made unreachable shows by now. If nothing did, the figures are those of
+	// the log's end.
 	if !q.isAt(g) {
 		h.stayAwake(q)
 		return false
@@ -300,8 +297,8 @@ func (h *Host) closeHidden(q *Member) {
 	}
 }
 
-// isAt reports whether the member's log is exactly as it should be, with everything committed. The
-// applied index is not checked, because Raft's own entries do not count as applied.
+// isAt reports whether the member's log is exactly as it should be, with everything committed. Whether all of it is
+// applied matters only for the figures that are kept.
 func (q *Member) isAt(g *nodev1.RestingGroup) bool {
 	s := q.group.Stats()
 	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.CommitIndex == s.LastIndex &&
@@ -351,13 +348,4 @@ func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 		h.Wake(id.QueueUID(g.GetGroup()))
 	}
 	return same
-}
-
-// Kept returns the answer of a member that hibernates, for callers that do not want to wake it.
-func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
-	a := h.sleeper(uid)
-	if a == nil {
-		return nil, nil
-	}
-	return &nodev1.QueueStatusResponse{Leader: string(a.leader), Group: a.status, Hibernated: true}, a.kept
 }

@@ -24,6 +24,9 @@ const (
 	asleepFile = "asleep"
 	// notesEvery is the shortest interval between two versions of the file.
 	notesEvery = 30 * time.Second
+	// maxSpareBytes limits what is noted of figures that this node shows only while another one is away: the file is not to
+	// become so large for them that it cannot be read.
+	maxSpareBytes = 16 << 20
 )
 
 // note is one line of the file, which also has the queue's number.
@@ -34,6 +37,8 @@ type note struct {
 	Leader  id.NodeID         `json:"leader"`
 	Figures *quorumq.Overview `json:"figures,omitempty"`
 	Status  []byte            `json:"status,omitempty"` // a nodev1.GroupStatus
+	// Spare is asleep.spare. Older builds ignore it: they would show figures on every node that notes any.
+	Spare json.RawMessage `json:"spare,omitempty"`
 }
 
 // writeNotes writes down which members hibernate, if some were closed since the last version.
@@ -49,9 +54,12 @@ func (h *Host) writeNotes() {
 		sleepers[uid] = a
 	}
 	h.mu.Unlock()
-	r := make(sealed.Record, 0, len(sleepers))
+	r, spares := make(sealed.Record, 0, len(sleepers)), 0
 	for uid, a := range sleepers {
 		n := note{Term: a.term, Last: a.last, Due: a.due, Leader: a.leader, Figures: a.kept}
+		if spares+len(a.spare) <= maxSpareBytes {
+			n.Spare, spares = a.spare, spares+len(a.spare)
+		}
 		var err error
 		if a.status != nil {
 			n.Status, err = proto.Marshal(a.status)
@@ -110,7 +118,7 @@ func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
 	uid, err := strconv.ParseUint(f.Key, 10, 64)
 	var n note
 	err = errors.Join(err, json.Unmarshal([]byte(f.Value), &n))
-	a := &asleep{leader: n.Leader, kept: n.Figures, term: n.Term, last: n.Last, due: n.Due}
+	a := &asleep{leader: n.Leader, kept: n.Figures, spare: n.Spare, term: n.Term, last: n.Last, due: n.Due}
 	if err == nil && len(n.Status) > 0 {
 		a.status = &nodev1.GroupStatus{}
 		err = proto.Unmarshal(n.Status, a.status)
