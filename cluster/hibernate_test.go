@@ -398,13 +398,15 @@ func TestHibernateAndDelete(t *testing.T) {
 	})
 }
 
-// A policy is put in force for queues that exist, whether they are awake or not.
+// A policy is put in force for queues that exist, whether they are awake or not, and whether the node is there that led
+// them last.
 func TestPolicyChanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
 		rest time.Duration
-	}{{"awake", 0}, {"hibernating", 50 * time.Millisecond}} {
+		gone bool
+	}{{"awake", 0, false}, {"hibernating", 50 * time.Millisecond, false}, {"its leader's node is gone", 50 * time.Millisecond, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTestNodes(t, func(config *Config) {
 				config.HibernateAfter = c.rest
@@ -414,14 +416,21 @@ func TestPolicyChanges(t *testing.T) {
 			if c.rest > 0 {
 				n.sleeps(q)
 			}
-			if _, err := n.nodes["b"].catalog.Propose(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
+			if c.gone {
+				gone := n.lastLed(q)
+				n.stop(gone)
+				n.miss(gone)
+				n.sleeps(q)
+			}
+			left := slices.Sorted(maps.Keys(n.nodes))
+			if _, err := n.nodes[left[0]].catalog.Propose(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
 				VHost: "/", Name: "short", Pattern: "q", ApplyTo: catalog.ApplyToAll,
 				Definition: message.Table{{Name: "max-length", Value: message.Int64(3)}},
 			}}); err != nil {
 				t.Fatal(err)
 			}
 			poll(t, "the policy is in force", func() error {
-				s, err := n.nodes["c"].leaders.Figures(testContext(t), q)
+				s, err := n.nodes[left[1]].leaders.Figures(testContext(t), q)
 				if err != nil || s.Overview.Config.MaxLength != 3 {
 					return fmt.Errorf("%+v, %w", s.Overview.Config, err)
 				}

@@ -153,23 +153,18 @@ func configurationChanged(old, now *catalog.View) bool {
 }
 
 // reconfigure makes every queue that this node leads compare its configuration. It wakes
-// hibernating queues that it led last if theirs has changed.
+// hibernating queues that it shows if theirs has changed.
 func (h *Host) reconfigure(v *catalog.View) {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {
 			q.box.post(q.configure)
 		}
 	}
-	h.mu.RLock()
-	var wake []id.QueueUID
-	for uid, a := range h.asleep {
-		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.settingsDiffer(v, r, a.kept.Config) {
-			wake = append(wake, uid)
+	for uid, a := range h.shown() {
+		r, exists := v.QueueByUID(uid)
+		if o := a.figures(); exists && o != nil && h.settingsDiffer(v, r, o.Config) {
+			h.Wake(uid)
 		}
-	}
-	h.mu.RUnlock()
-	for _, uid := range wake {
-		h.Wake(uid)
 	}
 }
 
