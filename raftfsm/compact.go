@@ -114,8 +114,16 @@ func (g *Group[R, E]) spawn(f func()) {
 }
 
 // Snapshot takes a snapshot now and compacts the log.
-func (g *Group[R, E]) Snapshot() error {
-	g.fitTrailing()
+func (g *Group[R, E]) Snapshot() error { return g.snapshotLeaving(g.Trailing()) }
+
+// SnapshotAtRest is Snapshot for a group at rest whose members all have the whole log: almost no entries stay behind it.
+func (g *Group[R, E]) SnapshotAtRest() error {
+	return g.snapshotLeaving(min(uint64(minTrailing), g.c.TrailingEntries))
+}
+
+// snapshotLeaving leaves so many entries behind the snapshot in the log.
+func (g *Group[R, E]) snapshotLeaving(entries uint64) error {
+	g.setTrailing(entries)
 	err := g.raft.Load().Snapshot().Error()
 	switch {
 	case errors.Is(err, raft.ErrNothingNewToSnapshot):

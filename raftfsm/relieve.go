@@ -34,9 +34,9 @@ func (g *Group[R, E]) Trailing() uint64 {
 	return min(g.c.TrailingEntries, max(minTrailing, entries))
 }
 
-// fitTrailing sets how many entries the next snapshot leaves behind in the log.
-func (g *Group[R, E]) fitTrailing() {
-	n, r := g.Trailing(), g.raft.Load()
+// setTrailing sets how many entries the next snapshot leaves behind in the log.
+func (g *Group[R, E]) setTrailing(n uint64) {
+	r := g.raft.Load()
 	c := r.ReloadableConfig()
 	if c.TrailingLogs == n {
 		return
@@ -50,13 +50,17 @@ func (g *Group[R, E]) fitTrailing() {
 // Excess returns roughly how many bytes of the log a snapshot would free that leaves almost no
 // entries behind.
 func (g *Group[R, E]) Excess() int64 {
-	r := g.raft.Load()
 	_, excess := g.compact.weigh(g.held())
-	trailing := int64(0)
-	if f, last := g.snaps.latest(), r.LastIndex(); f != nil && last > minTrailing {
-		_, trailing = g.c.Storage.Newest(min(f.index, last-minTrailing), math.MaxInt64)
+	return max(0, excess) + g.TrailingBytes()
+}
+
+// TrailingBytes returns the bytes of the entries that stay behind the last snapshot, but for the newest ones, which always
+// stay in the log.
+func (g *Group[R, E]) TrailingBytes() (bytes int64) {
+	if f, last := g.snaps.latest(), g.raft.Load().LastIndex(); f != nil && last > minTrailing {
+		_, bytes = g.c.Storage.Newest(min(f.index, last-minTrailing), math.MaxInt64)
 	}
-	return max(0, excess) + trailing
+	return bytes
 }
 
 // Relieve takes a snapshot if that frees enough space. It is for idle members while the disk is

@@ -84,6 +84,31 @@ func TestSnapshotKeepsLiveBodies(t *testing.T) {
 	}
 }
 
+// A snapshot of a group at rest leaves almost nothing of the log behind it, where an ordinary one leaves what followers may
+// lack.
+func TestSnapshotAtRest(t *testing.T) {
+	t.Parallel()
+	l := leaderOf(t, newLogCluster(t, 1, nil), nil)
+	for i := range 100 {
+		comes(t, "an entry", l.submit(fmt.Sprint(i)))
+	}
+	if err := l.group.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.group.Stats(); s.LastIndex-s.FirstIndex < 100 || l.group.TrailingBytes() == 0 {
+		t.Errorf("an ordinary snapshot leaves entries %d to %d, %d bytes", s.FirstIndex, s.LastIndex, l.group.TrailingBytes())
+	}
+	comes(t, "something new", l.submit("new"))
+	if err := l.group.SnapshotAtRest(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the log is short", func() bool {
+		s := l.group.Stats()
+		return s.LastIndex-s.FirstIndex < minTrailing && l.group.TrailingBytes() == 0
+	})
+	comes(t, "something new", l.submit("newer"))
+}
+
 // Commands are proposed, applied and answered while a snapshot is encoded and written; it
 // holds the state of the moment at which it began.
 func TestCommandsAreAppliedWhileASnapshotIsWritten(t *testing.T) {

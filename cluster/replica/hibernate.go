@@ -237,7 +237,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	if !q.isAt(g) {
 		return false
 	}
-	if q.snapshotPays() && q.group.Snapshot() != nil {
+	if q.snapshotPays() && q.group.SnapshotAtRest() != nil {
 		return false
 	}
 	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}
@@ -272,7 +272,8 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 func (q *Member) snapshotPays() bool {
 	s := q.group.Stats()
 	since := s.LastIndex - s.SnapshotIndex
-	return since > snapshotBeforeSleep || since > nothingNew && q.group.Excess() > excessBeforeSleep
+	return since > snapshotBeforeSleep || since > nothingNew && q.group.Excess() > excessBeforeSleep ||
+		since > 0 && q.group.TrailingBytes() > excessBeforeSleep
 }
 
 // stayAwake makes a member reachable again that was to hibernate. If all members were closed meanwhile, because the disk
