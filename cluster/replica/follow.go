@@ -94,7 +94,7 @@ func (h *Host) compare(v *catalog.View) {
 		h.noteChanging(is.UID, is.Change != nil)
 		if q := h.Member(is.UID); q != nil {
 			q.box.post(q.heedRecord)
-		} else if a := h.sleeper(is.UID); a != nil && was == nil && is.Change == nil {
+		} else if a := h.sleeper(is.UID); a != nil && was == nil && !asks(is) {
 			h.remember(is.UID, a) // noted before the start
 		} else if a != nil {
 			h.Wake(is.UID)
@@ -129,6 +129,9 @@ func (h *Host) dropUnseen(v *catalog.View) {
 		delete(h.young, uid)
 	}
 }
+
+// asks reports whether a record asks something of its queue for which the members must be open.
+func asks(r *catalog.QueueRecord) bool { return r.Change != nil || r.DrainDeleting > 0 }
 
 // settingsDiffer reports whether a hibernating queue should have other settings than it has. Newer
 // rules are no reason to wake it; it gets them when it is next led.

@@ -34,10 +34,14 @@ func (h *Host) heedDisk(v *catalog.View) error {
 	if !full {
 		h.mu.Unlock()
 		for r := range v.Queues() {
-			if r.Holds(h.cfg.Node) {
-				h.todo[r.UID] = struct{}{}
+			if !r.Holds(h.cfg.Node) {
+				continue
+			}
+			if h.todo[r.UID] = struct{}{}; asks(r) && h.sleeper(r.UID) != nil {
+				h.Wake(r.UID) // it could not be opened when it was asked
 			}
 		}
+		h.reconfigure(v)
 		return nil
 	}
 	all := make([]*Member, 0, len(h.queues))

@@ -1,0 +1,112 @@
+package replica
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/wal"
+)
+
+// mayRest waits until a queue may hibernate, and returns the state in which it may.
+func (h *testHost) mayRest(uid id.QueueUID) *nodev1.RestingGroup {
+	h.t.Helper()
+	var w *nodev1.RestingGroup
+	h.poll("it may hibernate", func() error {
+		if w = h.Member(uid).rests(0); w == nil {
+			return errWaiting
+		}
+		return nil
+	})
+	return w
+}
+
+// lay has a queue hibernate.
+func (h *testHost) lay(uid id.QueueUID) {
+	h.t.Helper()
+	if w := h.mayRest(uid); !h.fallAsleep(h.Member(uid), w, "a") {
+		h.t.Fatal("it does not hibernate")
+	}
+}
+
+// follows waits until the host has followed the view, and its workers have done what that asks of a queue.
+func (h *testHost) follows(uid id.QueueUID) {
+	h.t.Helper()
+	at := h.views.View().Index()
+	h.poll("the host follows the view", func() error {
+		h.mu.RLock()
+		defer h.mu.RUnlock()
+		if h.followed < at {
+			return errWaiting
+		}
+		return nil
+	})
+	if h.Member(uid) != nil {
+		h.turn(uid, func() {})
+	}
+}
+
+// isDeleted waits until the catalog has deleted a queue.
+func (h *testHost) isDeleted(uid id.QueueUID) {
+	h.t.Helper()
+	h.poll("the queue is deleted", func() error {
+		if _, exists := h.catalogView().QueueByUID(uid); exists {
+			return errWaiting
+		}
+		return nil
+	})
+}
+
+// a queue that hibernated when its nodes stopped is opened at the start if its deletion was decided since.
+func TestDeletionOfSleeperAfterStart(t *testing.T) {
+	t.Parallel()
+	sleepy := func(c *Config) { c.HibernateAfter = time.Hour }
+	h := newTestHost(t, sleepy)
+	uid, other := h.declare("q"), h.declare("other")
+	h.publish(uid, 1, "x")
+	h.lay(uid)
+	h.lay(other)
+	h.stop()
+	h.mustPropose(&catalog.DrainDeleteQueue{VHost: "/", Name: "q", UID: uid})
+	h.start(sleepy)
+	h.isDeleted(uid)
+	if h.sleeper(other) == nil {
+		t.Error("the other queue does not hibernate any more")
+	}
+}
+
+// what came while the disk was full, so that queues that hibernate could not be opened, is done when there is room.
+func TestSleepersWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid, goes := h.declare("q"), h.declare("goes")
+	h.publish(goes, 1, "x")
+	h.lay(uid)
+	h.lay(goes)
+	h.press(wal.PressureFloor)
+	h.poll("the disk is full", func() error {
+		h.mu.RLock()
+		defer h.mu.RUnlock()
+		if !h.full {
+			return errWaiting
+		}
+		return nil
+	})
+	h.policy("max-length", 1)
+	h.mustPropose(&catalog.DrainDeleteQueue{VHost: "/", Name: "goes", UID: goes})
+	h.follows(uid)
+	if h.sleeper(uid) == nil || h.sleeper(goes) == nil {
+		t.Fatal("one was opened although the disk is full")
+	}
+	h.press(wal.PressureNone)
+	h.led(uid)
+	h.poll("the settings are in force", func() error {
+		if c, _ := h.shape(uid); c.MaxLength != 1 {
+			return errWaiting
+		}
+		return nil
+	})
+	h.isDeleted(goes)
+}
