@@ -64,6 +64,44 @@ func TestTimers(t *testing.T) {
 	})
 }
 
+// A queue that hibernates, of which nobody knows the time, wakes when it would have woken, although the cluster's time was
+// set back meanwhile. Where that was set forward it wakes by the new time.
+func TestTimersOfSleepers(t *testing.T) {
+	for name, x := range map[string]struct {
+		set  time.Duration
+		want string
+	}{"back": {-time.Hour, "1 after 10s"}, "forward": {5 * time.Second, "1 after 5s"}, "far forward": {time.Hour, "1 after 2s"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var off atomic.Int64
+				fired := make(chan string, 2)
+				start := time.Now()
+				now := func() int64 { return time.Now().Add(time.Duration(off.Load())).UnixMilli() }
+				var ts *timers
+				ts = newTimers(now, func(q id.QueueUID, _ quorumq.Time) {
+					fired <- fmt.Sprintf("%d after %v", q, time.Since(start))
+				}, func() { ts.setBack() })
+				stop := make(chan struct{})
+				var running sync.WaitGroup
+				running.Go(func() { ts.run(stop) })
+				ts.set(1, 0, now()+10_000)
+				ts.set(2, 7, now()+3*time.Hour.Milliseconds()) // its leader sets this one again
+				time.Sleep(2 * time.Second)
+				off.Store(int64(x.set))
+				ts.turn()
+				if got := <-fired; got != x.want {
+					t.Errorf("%q, want %q", got, x.want)
+				}
+				close(stop)
+				running.Wait()
+				if e := ts.where[2]; e == nil || e.due != start.Add(3*time.Hour).UnixMilli() {
+					t.Errorf("the timer of a queue with a leader is %+v", e)
+				}
+			})
+		})
+	}
+}
+
 // What a host knows of a peer: a newer epoch counts more than a connection of an older one, and of
 // two connections the newer one counts.
 func TestPeers(t *testing.T) {

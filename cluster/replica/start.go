@@ -129,8 +129,9 @@ func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 	h.Wake(q)
 }
 
-// rearm sets the timers of queues that this node leads again, because the cluster's time was set.
+// rearm sets the timers again, because the cluster's time was set.
 func (h *Host) rearm() {
+	h.timers.setBack()
 	for _, q := range h.Members() {
 		q.rearm()
 	}

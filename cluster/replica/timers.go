@@ -31,8 +31,9 @@ type timers struct {
 // timer is the earliest deadline of a queue that is led here.
 type timer struct {
 	queue id.QueueUID
-	at    quorumq.Time // by the queue's time
+	at    quorumq.Time // by the queue's time; 0: the queue hibernates, and nobody knows its time
 	due   int64        // by the time of the cluster, ms since the Unix epoch
+	by    time.Time    // the same by this machine's clock, if at is 0
 	place int          // in the heap
 }
 
@@ -71,6 +72,9 @@ func (t *timers) put(q id.QueueUID, at quorumq.Time, due int64) {
 		e.at, e.due = at, due
 		heap.Fix(&t.heap, e.place)
 	}
+	if at == 0 {
+		e.by = time.Now().Add(until(due, t.now()))
+	}
 	if e.place == 0 {
 		t.signal()
 	}
@@ -84,6 +88,22 @@ func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 		return e.at, e.due
 	}
 	return 0, 0
+}
+
+// setBack keeps the queues that hibernate from waking later because the cluster's time was set back. Where it was set
+// forward, they wake by the new time, as queues do that have a leader.
+func (t *timers) setBack() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.where {
+		if e.at != 0 {
+			continue
+		}
+		if due := t.now() + time.Until(e.by).Milliseconds(); due < e.due {
+			e.due = due
+			heap.Fix(&t.heap, e.place)
+		}
+	}
 }
 
 // turn makes run call turned, because the cluster's time was set. It does not block.
