@@ -75,6 +75,14 @@ func (x *Copier) Close() { x.cancel() }
 // Wait waits until a closed copier's goroutine has ended.
 func (x *Copier) Wait() { x.done.Wait() }
 
+// Busy reports whether copies wait or are being sent. One that was handed to its target's gateway does not count: that
+// goes on without the copier.
+func (x *Copier) Busy() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.running
+}
+
 // Stats returns the figures.
 func (x *Copier) Stats() CopyStats {
 	x.mu.Lock()

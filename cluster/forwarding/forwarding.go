@@ -98,6 +98,14 @@ func (f *Forwarders) Copies(q deadletter.Source, d []quorumq.Discarded) {
 	x.copier.Add(d)
 }
 
+// Copying reports whether at-most-once dead letters of a term wait to be sent: its end would lose them.
+func (f *Forwarders) Copying(q deadletter.Source) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.of(q)
+	return x != nil && x.copier != nil && x.copier.Busy()
+}
+
 // Purging stops a queue's forwarder for the time of a purge: then is called once when nothing of
 // the backlog leaves for its targets any more, with the number of dead letters in it that some target
 // has or may have, and release once the purge was answered. It calls then from any

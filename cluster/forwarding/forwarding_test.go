@@ -140,6 +140,38 @@ func TestCopiesOfATerm(t *testing.T) {
 	})
 }
 
+// While copies wait to be sent, the term must not end of itself: they would be lost.
+func TestCopying(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, f := newWorld(t)
+		target, source := w.declare("target", quorumq.DeadLetterDisabled), w.declare("source", quorumq.DeadLetterAtMostOnce)
+		for _, body := range []string{"a", "b"} {
+			w.discard(source, body)
+		}
+		is := func(when string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := f.Copying(source); got != want {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		is("before the term", false)
+		f.Leading(source)
+		is("without copies", false)
+		w.held = make(chan struct{})
+		f.Copies(source, slices.Clone(w.copies))
+		is("while the target has no room", true)
+		if f.Copying(&term{w, source.uid}) {
+			t.Error("another term has copies")
+		}
+		close(w.held)
+		is("when they are sent", false)
+		if got := w.overview(target).Ready; got != 2 {
+			t.Errorf("%d copies have arrived, want 2", got)
+		}
+	})
+}
+
 // nothing leaves for a target from the moment a purge begins until it was answered; a queue that is not led here
 // has nothing to stop.
 func TestPurging(t *testing.T) {

@@ -29,8 +29,9 @@ type world struct {
 	machines map[id.QueueUID]*quorumq.Queue
 	bodies   map[quorumq.BodyRef][]byte
 	copies   []quorumq.Discarded
-	down     bool     // no target can be reached
-	reported []string // kinds of events, with their causes
+	down     bool          // no target can be reached
+	held     chan struct{} // if set, copies wait for its end; set while none is sent
+	reported []string      // kinds of events, with their causes
 }
 
 func newWorld(t testing.TB) (*world, *Forwarders) {
@@ -149,6 +150,9 @@ func (w *world) Transfer(_ context.Context, target id.QueueUID, t *quorumq.Trans
 func (w *world) Enqueue(_ context.Context, target id.QueueUID, m quorumq.NewMessage, body []byte, done func(error)) error {
 	if w.isDown() {
 		return deadletter.ErrDoubtful
+	}
+	if w.held != nil {
+		<-w.held
 	}
 	w.mu.Lock()
 	seq := quorumq.Seq(w.machines[target].Overview().Enqueued + 1)

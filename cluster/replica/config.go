@@ -139,6 +139,8 @@ type Forwarders interface {
 	Backlog(q deadletter.Source)
 	// Copies sends at-most-once dead letters (DL-11). The slice belongs to the callee.
 	Copies(q deadletter.Source, d []quorumq.Discarded)
+	// Copying reports whether at-most-once dead letters wait to be sent; the end of the term would lose them (DL-10).
+	Copying(q deadletter.Source) bool
 	// Purging calls then when no message of the backlog leaves any more, with the number of dead
 	// letters that have arrived or may have; and release when the purge was answered.
 	Purging(q deadletter.Source, then func(arrived uint64, release func()))

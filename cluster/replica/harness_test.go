@@ -76,6 +76,8 @@ type seen struct {
 	leader     map[id.QueueUID]id.NodeID
 	gone       []id.QueueUID
 	terms      int // that have begun and not ended
+
+	copying atomic.Bool // at-most-once dead letters wait to be sent
 }
 
 func (s *seen) Deliver(_ id.QueueUID, ds []traffic.Delivery) {
@@ -112,6 +114,7 @@ func (s *seen) Leading(deadletter.Source)                              { s.count
 func (s *seen) Ceased(deadletter.Source)                               { s.count(-1) }
 func (s *seen) Backlog(deadletter.Source)                              {}
 func (s *seen) Copies(deadletter.Source, []quorumq.Discarded)          {}
+func (s *seen) Copying(deadletter.Source) bool                         { return s.copying.Load() }
 func (s *seen) Purging(_ deadletter.Source, then func(uint64, func())) { then(0, func() {}) }
 
 // newTestHost starts a host in a new directory.

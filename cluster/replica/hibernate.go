@@ -117,6 +117,9 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.CommitIndex != s.LastIndex || q.group.Failed() != nil {
 		return nil
 	}
+	if q.h.above.Forwarders.Copying(l) {
+		return nil
+	}
 	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
 	if !exists || r.Change != nil || r.DrainDeleting > 0 {
 		return nil

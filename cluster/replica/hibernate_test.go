@@ -48,6 +48,20 @@ func (h *testHost) follows(uid id.QueueUID) {
 	}
 }
 
+// DL-10: a queue does not hibernate while its at-most-once dead letters wait to be sent, because they end with the term.
+func TestCopiesKeepQueueAwake(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.mayRest(uid)
+	h.seen.copying.Store(true)
+	if h.Member(uid).rests(0) != nil {
+		t.Error("it may hibernate although dead letters wait to be sent")
+	}
+	h.seen.copying.Store(false)
+	h.lay(uid)
+}
+
 // isDeleted waits until the catalog has deleted a queue.
 func (h *testHost) isDeleted(uid id.QueueUID) {
 	h.t.Helper()
