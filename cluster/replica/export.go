@@ -18,6 +18,8 @@ var errNoRoomForExport = errors.New("cluster: this node's disk is nearly full, a
 // blocks of package backup. Names are those of the queue in the catalog. While emit waits the member goes on, but its
 // log grows.
 func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, headOnly bool, emit backup.Emit) error {
+	q.exports.Add(1) // before anything is read: see Member.mayClose
+	defer q.exports.Add(-1)
 	if !headOnly && q.h.cfg.Disks.Low() {
 		return errNoRoomForExport // before the first block, so that another member is asked
 	}

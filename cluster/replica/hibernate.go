@@ -117,7 +117,7 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.CommitIndex != s.LastIndex || q.group.Failed() != nil {
 		return nil
 	}
-	if q.h.above.Forwarders.Copying(l) {
+	if q.exports.Load() > 0 || q.h.above.Forwarders.Copying(l) {
 		return nil
 	}
 	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
@@ -237,7 +237,7 @@ func (h *Host) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 // fallAsleep closes a member if its log is as it should be, and reports whether it has. From then
 // on, whoever asks for the member wakes it as soon as it is closed.
 func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) bool {
-	if !q.isAt(g) {
+	if !q.mayClose(g) {
 		return false
 	}
 	if q.snapshotPays() && q.group.SnapshotAtRest() != nil {
@@ -259,7 +259,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	defer h.release(q.uid, claim)
 	// Check again: what came before the member was made unreachable shows by now. If nothing did, the figures are those of
 	// the log's end.
-	if !q.isAt(g) {
+	if !q.mayClose(g) {
 		h.stayAwake(q)
 		return false
 	}
@@ -278,6 +278,9 @@ func (q *Member) snapshotPays() bool {
 	return since > snapshotBeforeSleep || since > nothingNew && q.group.Excess() > excessBeforeSleep ||
 		since > 0 && q.group.TrailingBytes() > excessBeforeSleep
 }
+
+// mayClose reports whether a member that is to hibernate may be closed. What an export reads, only an open member keeps.
+func (q *Member) mayClose(g *nodev1.RestingGroup) bool { return q.isAt(g) && q.exports.Load() == 0 }
 
 // stayAwake makes a member reachable again that was to hibernate. If all members were closed meanwhile, because the disk
 // is full or the host stops, this one was not among them: it is closed too.

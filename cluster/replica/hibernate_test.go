@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +60,38 @@ func TestCopiesKeepQueueAwake(t *testing.T) {
 		t.Error("it may hibernate although dead letters wait to be sent")
 	}
 	h.seen.copying.Store(false)
+	h.lay(uid)
+}
+
+// A member that is exported stays open until the export has ended, whoever asks it to hibernate.
+func TestExportKeepsMemberOpen(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.publish(uid, 1, "x")
+	w, q := h.mayRest(uid), h.Member(uid)
+	emits, free := make(chan struct{}), make(chan struct{})
+	begin, end := sync.OnceFunc(func() { close(emits) }), sync.OnceFunc(func() { close(free) })
+	defer end()
+	exported := make(chan error, 1)
+	go func() {
+		exported <- q.Export(t.Context(), 0, "/", "q", true, func([]byte) ([]byte, error) {
+			begin()
+			<-free
+			return nil, nil
+		})
+	}()
+	<-emits
+	if q.rests(0) != nil {
+		t.Error("its leader lets it hibernate")
+	}
+	if h.fallAsleep(q, w, "a") || h.Member(uid) != q {
+		t.Fatal("it hibernates while it is exported")
+	}
+	end()
+	if err := <-exported; err != nil {
+		t.Error(err)
+	}
 	h.lay(uid)
 }
 

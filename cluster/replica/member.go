@@ -36,9 +36,10 @@ type Member struct {
 
 	restless time.Duration // how long the queue must be idle before another attempt to let it hibernate; belongs to the goroutine of these attempts
 
-	running atomic.Bool // start was called
-	changed atomic.Bool // the watcher has it in its list
-	known   id.NodeID   // the leader that the gateway was last notified of; belongs to the watcher's goroutine
+	running atomic.Bool  // start was called
+	exports atomic.Int32 // that are under way; the member stays open meanwhile, because only it keeps what they read
+	changed atomic.Bool  // the watcher has it in its list
+	known   id.NodeID    // the leader that the gateway was last notified of; belongs to the watcher's goroutine
 
 	fresh bool            // this open has written the group's first configuration
 	grace *time.Timer     // until this member bootstraps the group itself; nil: it need not
