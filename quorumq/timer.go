@@ -42,6 +42,9 @@ func (q *Queue) setTimer() {
 	}
 }
 
+// Timer returns the newest Effects.Timer, 0 if nothing comes due. It may have passed: then the next Expire is on its way.
+func (q *Queue) Timer() Time { return q.timer }
+
 // RepeatUnusedMs is how often Effects.Unused is repeated while the queue is not deleted, in
 // milliseconds.
 const RepeatUnusedMs = 1000

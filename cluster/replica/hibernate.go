@@ -129,16 +129,31 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 			return nil
 		}
 	}
+	// The entries that Stats has counted are all in the state, unless some are being applied.
 	var o quorumq.Overview
-	q.group.Read(func() { o = q.machine.queue.Overview() })
+	var at quorumq.Time
+	if _, applied := q.group.ReadAt(func() { o, at = q.machine.queue.Overview(), q.machine.queue.Timer() }); !applied {
+		return nil
+	}
 	if o.Consumers+o.Sessions > 0 || o.Unsettled+o.Backlog > 0 {
 		return nil
 	}
-	_, due := q.h.timers.at(q.uid)
-	if due != 0 && due < q.h.cfg.Clock.NowMs()+after.Milliseconds() {
+	due, may := q.dueAsleep(at, after)
+	if !may {
 		return nil
 	}
 	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: due}
+}
+
+// dueAsleep returns when a queue that hibernates must wake that has asked for an Expire at a time of its own: in the
+// cluster's time, 0 for never. It may not hibernate if that is soon. The timer is not asked: it is dropped when it fires, and
+// set again when the Expire was applied.
+func (q *Member) dueAsleep(at quorumq.Time, after time.Duration) (due int64, may bool) {
+	if at == 0 {
+		return 0, true
+	}
+	due = q.due(at)
+	return due, due >= q.h.cfg.Clock.NowMs()+after.Milliseconds()
 }
 
 // layDown closes the members of groups that this node leads, those of other nodes first. If not all

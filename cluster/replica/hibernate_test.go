@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -93,6 +94,23 @@ func TestExportKeepsMemberOpen(t *testing.T) {
 		t.Error(err)
 	}
 	h.lay(uid)
+}
+
+// QX-3, TTL-1: what a queue has to do later is known also while its timer is not set, as while an Expire is under way.
+func TestDueWhileTimerIsNotSet(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.do(uid, &quorumq.Enqueue{
+		Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1,
+		Messages: []quorumq.NewMessage{{Size: 1, TTLMs: time.Hour.Milliseconds()}},
+	}, []byte("x"))
+	before := h.cfg.Clock.NowMs()
+	h.timers.drop(uid)
+	w := h.mayRest(uid)
+	if in := w.GetDueMs() - before; in < time.Hour.Milliseconds()-60_000 || in > time.Hour.Milliseconds()+60_000 {
+		t.Errorf("it is due in %d ms, want an hour; the wire has %d", in, w.GetDueMs())
+	}
 }
 
 // isDeleted waits until the catalog has deleted a queue.
