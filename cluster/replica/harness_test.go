@@ -48,6 +48,8 @@ type testHost struct {
 	serves bool
 	// registered is the catalog's index at the present start.
 	registered uint64
+	// wall is by how much the machine's wall clock is off. It is set before start.
+	wall time.Duration
 	// damages says that entries are damaged on purpose.
 	damages atomic.Bool
 
@@ -65,6 +67,19 @@ func (noTraffic) HandleAnswer(transport.Peer, *nodev1.Frame)                    
 func (noTraffic) PeerUp(transport.Peer)                                                  {}
 func (noTraffic) PeerDown(transport.Peer)                                                {}
 func (noTraffic) Inbound(transport.Peer, bool)                                           {}
+
+// wallClock is a machine whose wall clock is off.
+type wallClock struct {
+	nodeclock.Source
+
+	off time.Duration
+}
+
+func (c wallClock) Read() clock.Reading {
+	r := c.Source.Read()
+	r.Wall += c.off
+	return r
+}
 
 // lateMux holds a mux that is created after the parts that need it.
 type lateMux struct{ *transport.Mux }
@@ -175,7 +190,7 @@ func (h *testHost) start(edit func(*Config)) {
 		Pressed: board.LookSoon, Opening: func(int, int) {},
 	})
 	check(err)
-	now := nodeclock.New(nodeclock.Config{Node: "a", Source: nodeclock.Machine(), Skew: clock.DefaultLimit, Logger: log})
+	now := nodeclock.New(nodeclock.Config{Node: "a", Source: wallClock{nodeclock.Machine(), h.wall}, Skew: clock.DefaultLimit, Logger: log})
 	var links lateMux
 	live, err := liveness.New(liveness.Config{Node: "a", Transport: &links, Dead: func(id.NodeID) bool { return false }, Logger: log, Judged: func() {}})
 	check(err)

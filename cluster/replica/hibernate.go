@@ -40,6 +40,9 @@ const (
 	// longestRestless is how much longer a queue rests, at most, before it is tried again after not all of its members
 	// could be closed.
 	longestRestless = time.Hour
+	// maxAheadAsleep is how far the time of a queue that hibernates, and has something to do, may be ahead of the cluster's: it
+	// does that so much too late.
+	maxAheadAsleep = time.Second
 	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
 	// than the leader's node, in case that node is not there.
 	dueStagger = 2 * time.Second
@@ -146,14 +149,15 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 }
 
 // dueAsleep returns when a queue that hibernates must wake that has asked for an Expire at a time of its own: in the
-// cluster's time, 0 for never. It may not hibernate if that is soon. The timer is not asked: it is dropped when it fires, and
-// set again when the Expire was applied.
+// cluster's time, 0 for never. It may not hibernate if that is soon; nor while its time is ahead of the cluster's, for it
+// goes on only while somebody leads the queue. The timer is not asked: it is dropped when it fires, and set again when the
+// Expire was applied.
 func (q *Member) dueAsleep(at quorumq.Time, after time.Duration) (due int64, may bool) {
 	if at == 0 {
 		return 0, true
 	}
 	due = q.due(at)
-	return due, due >= q.h.cfg.Clock.NowMs()+after.Milliseconds()
+	return due, due >= q.h.cfg.Clock.NowMs()+after.Milliseconds() && q.group.Ahead() <= maxAheadAsleep
 }
 
 // layDown closes the members of groups that this node leads, those of other nodes first. If not all

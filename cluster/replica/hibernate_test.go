@@ -175,3 +175,33 @@ func TestSleepersWhenThereIsRoom(t *testing.T) {
 	})
 	h.isDeleted(goes)
 }
+
+// TTL-8: a queue that has something to do does not hibernate while its time is far ahead of the cluster's, because nobody
+// would let its time go on. One that has nothing to do may.
+func TestAheadOfClockKeepsQueueAwake(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	h.stop()
+	h.wall = time.Hour
+	h.start(nil)
+	due, idle := h.declare("due"), h.declare("idle")
+	h.do(due, &quorumq.Enqueue{
+		Enqueuer: quorumq.EnqueuerKey{Node: "a", Epoch: 1}, First: 1,
+		Messages: []quorumq.NewMessage{{Size: 1, TTLMs: time.Hour.Milliseconds()}},
+	}, []byte("x"))
+	h.lay(due)
+	h.Wake(due)
+	h.led(due)
+	h.stop()
+	h.wall = 0
+	h.start(nil)
+	h.led(due)
+	h.led(idle)
+	h.mayRest(idle)
+	if ahead := h.Member(due).group.Ahead(); ahead < 59*time.Minute {
+		t.Fatalf("the queue is %v ahead, want an hour", ahead)
+	}
+	if h.Member(due).rests(0) != nil {
+		t.Error("it may hibernate, and would expire an hour late")
+	}
+}
