@@ -120,17 +120,8 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.CommitIndex != s.LastIndex || q.group.Failed() != nil {
 		return nil
 	}
-	if q.exports.Load() > 0 || q.h.above.Forwarders.Copying(l) {
+	if q.exports.Load() > 0 || !q.connected() || q.h.above.Forwarders.Copying(l) {
 		return nil
-	}
-	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
-	if !exists || r.Change != nil || r.DrainDeleting > 0 {
-		return nil
-	}
-	for _, m := range r.Members {
-		if _, up := q.h.cfg.Transport.Connected(m); !up && m != q.h.cfg.Node {
-			return nil
-		}
 	}
 	// The entries that Stats has counted are all in the state, unless some are being applied.
 	var o quorumq.Overview
@@ -138,7 +129,7 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	if _, applied := q.group.ReadAt(func() { o, at = q.machine.queue.Overview(), q.machine.queue.Timer() }); !applied {
 		return nil
 	}
-	if o.Consumers+o.Sessions > 0 || o.Unsettled+o.Backlog > 0 {
+	if o.Consumers+o.Sessions > 0 || o.Unsettled+o.Backlog > 0 || q.isAsked(true) {
 		return nil
 	}
 	due, may := q.dueAsleep(at, after)
@@ -158,6 +149,23 @@ func (q *Member) dueAsleep(at quorumq.Time, after time.Duration) (due int64, may
 	}
 	due = q.due(at)
 	return due, due >= q.h.cfg.Clock.NowMs()+after.Milliseconds() && q.group.Ahead() <= maxAheadAsleep
+}
+
+// connected reports whether the nodes of all other members are connected.
+func (q *Member) connected() bool {
+	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
+	return exists && !slices.ContainsFunc(r.Members, func(n id.NodeID) bool {
+		_, up := q.h.cfg.Transport.Connected(n)
+		return !up && n != q.h.cfg.Node
+	})
+}
+
+// isAsked reports whether the newest view asks something of the queue for which its members must be open; of one that
+// leads also whether it should have other settings.
+func (q *Member) isAsked(leads bool) bool {
+	v := q.h.cfg.Views.View()
+	r, exists := v.QueueByUID(q.uid)
+	return !exists || asks(r) || leads && q.h.settingsDiffer(v, r, q.config())
 }
 
 // layDown closes the members of groups that this node leads, those of other nodes first. If not all
@@ -277,8 +285,8 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	h.mu.Unlock()
 	defer h.release(q.uid, claim)
 	// Check again: what came before the member was made unreachable shows by now. If nothing did, the figures are those of
-	// the log's end.
-	if !q.mayClose(g) {
+	// the log's end. A view that comes later finds the member asleep, and wakes it if it asks for something (Host.compare).
+	if !q.mayClose(g) || q.isAsked(leader == h.cfg.Node) {
 		h.stayAwake(q)
 		return false
 	}
@@ -301,8 +309,8 @@ func (q *Member) snapshotPays() bool {
 // mayClose reports whether a member that is to hibernate may be closed. What an export reads, only an open member keeps.
 func (q *Member) mayClose(g *nodev1.RestingGroup) bool { return q.isAt(g) && q.exports.Load() == 0 }
 
-// stayAwake makes a member reachable again that was to hibernate. If all members were closed meanwhile, because the disk
-// is full or the host stops, this one was not among them: it is closed too.
+// stayAwake makes a member reachable again that was to hibernate, and has it look at what it may have missed meanwhile. If
+// all members were closed, because the disk is full or the host stops, this one was not among them: it is closed too.
 func (h *Host) stayAwake(q *Member) {
 	h.mu.Lock()
 	delete(h.asleep, q.uid)
@@ -313,7 +321,9 @@ func (h *Host) stayAwake(q *Member) {
 	h.mu.Unlock()
 	if !stays {
 		h.closeHidden(q)
+		return
 	}
+	q.box.post(func() { q.heedRecord(); q.checkNodes() })
 }
 
 // closeHidden closes a member that nobody can reach any more.

@@ -113,6 +113,68 @@ func TestDueWhileTimerIsNotSet(t *testing.T) {
 	}
 }
 
+// a queue whose settings have changed does not hibernate before they are in force. Nobody would put them in force
+// then: it is not asleep yet when the host compares the settings of queues that are.
+func TestNewSettingsKeepQueueAwake(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	w := h.mayRest(uid)
+	h.confirms(false) // a leader that has not confirmed its view in its term puts nothing new in force
+	h.policy("max-length", 1)
+	h.follows(uid)
+	if c, _ := h.shape(uid); c.MaxLength == 1 {
+		t.Fatal("the settings are in force although the view is not confirmed")
+	}
+	if h.Member(uid).rests(0) != nil {
+		t.Error("it may hibernate with old settings")
+	}
+	if h.fallAsleep(h.Member(uid), w, "a") {
+		t.Fatal("it hibernates with old settings")
+	}
+	h.confirms(true)
+	h.poll("the settings are in force", func() error {
+		if c, _ := h.shape(uid); c.MaxLength != 1 {
+			return errWaiting
+		}
+		return nil
+	})
+	h.lay(uid)
+}
+
+// A change of members that begins while a queue is about to hibernate keeps it awake.
+func TestChangeKeepsQueueAwake(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	w := h.mayRest(uid)
+	h.mustPropose(&catalog.RegisterNode{ID: "b", Address: "127.0.0.1:2", Epoch: 1, Store: "b", Fresh: true, FirstEpoch: 1})
+	h.mustPropose(&catalog.BeginMemberChange{UID: uid, Join: "b"})
+	h.follows(uid)
+	if h.fallAsleep(h.Member(uid), w, "a") || h.Member(uid) == nil {
+		t.Error("it hibernates with a change of its members that nobody carries out")
+	}
+}
+
+// a member that was to hibernate, and does not, begins the deletion that came while it could not be reached.
+func TestDeletionOfOneThatStaysAwake(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	h.publish(uid, 1, "x")
+	h.mayRest(uid)
+	claim := make(chan struct{})
+	h.mu.Lock()
+	h.claims[uid] = claim
+	h.mu.Unlock()
+	q := h.hides(uid, false)
+	h.mustPropose(&catalog.DrainDeleteQueue{VHost: "/", Name: "q", UID: uid})
+	h.follows(uid)
+	h.stayAwake(q)
+	h.release(uid, claim)
+	h.isDeleted(uid)
+}
+
 // isDeleted waits until the catalog has deleted a queue.
 func (h *testHost) isDeleted(uid id.QueueUID) {
 	h.t.Helper()
