@@ -1,11 +1,13 @@
 package replica
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -266,4 +268,34 @@ func TestAheadOfClockKeepsQueueAwake(t *testing.T) {
 	if h.Member(due).rests(0) != nil {
 		t.Error("it may hibernate, and would expire an hour late")
 	}
+}
+
+// A queue that wakes with the leader that it had reports no other one: thousands wake and rest again each minute, and would
+// push all else out of the events that a node keeps.
+func TestWakingIsNoChangeOfLeader(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.declare("q")
+	changes := func() uint64 {
+		h.turn(uid, func() {})
+		return h.cfg.Events.Counts()[event.LeaderChanged]
+	}
+	before := changes()
+	h.lay(uid)
+	h.Wake(uid)
+	h.led(uid)
+	if n := changes(); before != 1 || n != 1 {
+		t.Errorf("%d changes of the leader, %d when it has hibernated, want 1", before, n)
+	}
+	m := h.Member(uid)
+	_, term := m.group.Leader()
+	if err := m.group.StepDown(t.Context(), term); err != nil {
+		t.Fatal(err)
+	}
+	h.poll("the election is reported", func() error {
+		if n := changes(); n != 2 {
+			return fmt.Errorf("%d changes of the leader, want 2", n)
+		}
+		return nil
+	})
 }

@@ -63,5 +63,8 @@ func (q *Member) reportChange() {
 	if leader != "" {
 		q.h.loads.leads(q.uid, leader)
 	}
+	if leader != "" && leader != q.h.cfg.Node {
+		q.again.Store(false)
+	}
 	q.h.above.Gateway.LeaderChanged(q.uid, leader)
 }
