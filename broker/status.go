@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/forwarding"
+	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -164,11 +165,8 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		q.State = stateWithout(len(q.Online), len(q.Members))
 		return
 	}
-	q.State, q.Leader = StateRunning, string(s.Leader)
-	if rec.DrainDeleting > 0 || s.Overview.DrainDeleting {
-		q.State = StateDeleting
-	}
-	q.Online = id.Names(without(s.Online, lost))
+	q.Leader, q.Online = string(s.Leader), id.Names(without(s.Online, lost))
+	q.State = stateWith(rec, &s, len(q.Online))
 	if len(s.Members) > 0 {
 		q.Members = id.Names(s.Members)
 	}
@@ -189,6 +187,18 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 // without returns those members that have not lost what they had stored.
 func without(members, lost []id.NodeID) []id.NodeID {
 	return slices.DeleteFunc(slices.Clone(members), func(n id.NodeID) bool { return slices.Contains(lost, n) })
+}
+
+// stateWith returns the state of a queue with figures, of whose members so many run. Those of one that hibernates do not show
+// that it has a majority.
+func stateWith(rec *catalog.QueueRecord, s *leader.Status, running int) string {
+	switch {
+	case rec.DrainDeleting > 0 || s.Overview.DrainDeleting:
+		return StateDeleting
+	case s.Hibernated:
+		return stateWithout(running, len(s.Members))
+	}
+	return StateRunning
 }
 
 // stateWithout returns the state of a queue that gave no figures, by how many of its members run.

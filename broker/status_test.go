@@ -6,6 +6,8 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/leader"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -38,6 +40,28 @@ func TestStateOfSealedQueue(t *testing.T) {
 		f := &cluster.QueueFigures{Overview: quorumq.Overview{DrainDeleting: sealed}}
 		if got := new(QueueList).state(&catalog.QueueRecord{}, f); got != want {
 			t.Errorf("sealed %v: the state is %q, want %q", sealed, got, want)
+		}
+	}
+}
+
+// ST-1: the figures of a queue that hibernates do not hide that most of its members do not run.
+func TestStateOfQueueThatHibernates(t *testing.T) {
+	t.Parallel()
+	three := []id.NodeID{"a", "b", "c"}
+	for _, x := range []struct {
+		hibernated, sealed bool
+		running            int
+		want               string
+	}{
+		{true, false, 3, StateRunning},
+		{true, false, 2, StateRunning},
+		{true, false, 1, StateMinority},
+		{true, true, 1, StateDeleting},
+		{false, false, 1, StateRunning}, // its leader has a majority, which this node does not reach
+	} {
+		s := &leader.Status{Hibernated: x.hibernated, Members: three, Overview: quorumq.Overview{DrainDeleting: x.sealed}}
+		if got := stateWith(&catalog.QueueRecord{}, s, x.running); got != x.want {
+			t.Errorf("%+v: the state is %q", x, got)
 		}
 	}
 }

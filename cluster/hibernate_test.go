@@ -74,8 +74,8 @@ func TestHibernate(t *testing.T) {
 		sent++
 		n.sleeps(q)
 		s, err := n.nodes[i].leaders.Figures(testContext(t), q)
-		if err != nil || s.Overview.Ready != uint64(sent) {
-			t.Fatalf("figures %+v, %v", s.Overview, err)
+		if err != nil || s.Overview.Ready != uint64(sent) || !s.Hibernated {
+			t.Fatalf("figures %+v, hibernated %v, %v", s.Overview, s.Hibernated, err)
 		}
 		if _, sleeps := n.nodes[i].asleep(q); !sleeps {
 			t.Error("a look at the figures woke the queue")

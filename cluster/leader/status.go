@@ -20,6 +20,9 @@ type Status struct {
 	Members  []id.NodeID
 	Online   []id.NodeID // members that vote, on nodes that this one reaches
 	Group    *nodev1.GroupStatus
+	// Hibernated: the figures are those that the queue had when it began to hibernate, on the node that led it. Nobody has
+	// found out whether its members still are a majority.
+	Hibernated bool
 	forwarding.DeadLetters
 }
 
@@ -56,7 +59,7 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 		if err := json.Unmarshal(r.GetOverview(), &out.Overview); err != nil {
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
 		}
-		out.Group, out.Leader = r.GetGroup(), to
+		out.Group, out.Leader, out.Hibernated = r.GetGroup(), to, r.GetHibernated()
 		out.DeadLetters = forwarding.DeadLetters{
 			BacklogTrouble: r.GetBacklogTrouble(), Waiting: r.GetWaiting(), Retries: r.GetRetries(), Lost: r.GetLost(),
 		}
