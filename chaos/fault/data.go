@@ -229,26 +229,39 @@ func isWhole(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("fault: node %s has lost %.0f groups: %w", n.ID, lost, err)
 		}
 	}
-	if err := noMembersLost(ctx, s); err != nil {
-		return err
-	}
 	queues, err := client.Collect(s.Client.Queues(ctx, client.ListQueuesRequest{}))
 	if err != nil {
 		return fmt.Errorf("fault: %w", err)
 	}
 	nodes := len(s.Cluster.Nodes())
-	return each.Of(queues, askedAtOnce, func(q client.QueueInfo) error {
-		q, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: q.VHost, Name: q.Name}) // a list has no figures
-		switch {
-		case client.ClassOf(err) == client.NotFound: // a client has deleted it meanwhile
-			return nil
-		case err != nil:
-			return fmt.Errorf("fault: %w", err)
-		case q.Leader == "" || !Complete(q, nodes):
-			return fmt.Errorf("fault: queue %q has %v of %v, led by %q", q.Name, q.Online, q.Members, q.Leader)
+	err = each.Of(queues, askedAtOnce, func(q client.QueueInfo) error { return queueIsWhole(ctx, s, q, nodes) })
+	if err != nil {
+		return err
+	}
+	return noMembersLost(ctx, s) // of those that were woken, too
+}
+
+// queueIsWhole fails unless a queue is led and all its members are there. It asks each of them, which wakes those that
+// hibernate: one whose snapshot is damaged finds that only then.
+func queueIsWhole(ctx context.Context, s *Scene, q client.QueueInfo, nodes int) error {
+	members, err := s.Client.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: q.VHost, Queue: q.Name})
+	for _, m := range members {
+		if m.Trouble != "" {
+			return fmt.Errorf("fault: queue %q: its member on node %s: %s", q.Name, m.Node, m.Trouble)
 		}
+	}
+	if err == nil {
+		q, err = s.Client.GetQueue(ctx, client.QueueRef{VHost: q.VHost, Name: q.Name}) // a list has no figures
+	}
+	switch {
+	case client.ClassOf(err) == client.NotFound: // a client has deleted it meanwhile
 		return nil
-	})
+	case err != nil:
+		return fmt.Errorf("fault: %w", err)
+	case q.Leader == "" || !Complete(q, nodes):
+		return fmt.Errorf("fault: queue %q has %v of %v, led by %q", q.Name, q.Online, q.Members, q.Leader)
+	}
+	return nil
 }
 
 // noMembersLost asks all nodes: a queue counts a member as online whose node is linked and does not answer, also while it
