@@ -141,6 +141,7 @@ func Run(ctx context.Context, cfg Config) ([]history.Event, error) {
 	stopWatching()
 	watchers.Wait()
 	cfg.Log("publishing is over: draining")
+	awaken(ctx, cfg, c)
 	draining, cancel := context.WithTimeout(ctx, cfg.Settle)
 	defer cancel()
 	for i, w := range loads {

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/internal/wait"
 )
 
@@ -21,6 +22,8 @@ const (
 	// restTimeout bounds the wait for members to come to rest.
 	restTimeout = 15 * time.Second
 	restEvery   = 200 * time.Millisecond
+	// wakeTimeout bounds the wait for members that hibernate.
+	wakeTimeout = 10 * time.Second
 	// backTimeout bounds the wait for resources to be given back. Go collects what was used last only after two minutes
 	// without work, and gives memory back after that.
 	backTimeout = 3 * time.Minute
@@ -57,25 +60,56 @@ func digests(ctx context.Context, cfg Config, c *client.Client) error {
 	if err != nil {
 		return fmt.Errorf("run: queues whose members are compared: %w", err)
 	}
-	for _, queue := range queues {
-		seen := looks{}
-		for {
+	// Several at a time: those of a queue that hibernates wake first, and come to rest when they have elected a leader.
+	return each.Of(queues, askedAtOnce, func(queue string) error {
+		for seen := (looks{}); ; {
 			members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true})
 			if client.ClassOf(err) == client.NotFound {
-				break // deleted meanwhile
+				return nil // deleted meanwhile
 			}
 			if together := seen.add(members); together != nil {
 				recordDigests(cfg.History, queue, together)
-				break
+				return nil
 			}
 			if wait.For(ctx, restEvery) != nil {
 				cfg.Log("the members of %s were not seen at one index: %+v %v", queue, members, err)
 				recordDigests(cfg.History, queue, members)
-				break
+				return nil
 			}
 		}
+	})
+}
+
+// awaken wakes the members of all queues of the run, and waits until they answer, but not for long: a node may be away that
+// the run has not hit. The figures of a queue that hibernates are what the node has kept that led it last. If the queue was
+// used while that node was cut off, they are old, and a queue with messages would be taken for drained. No fault comes
+// later that makes them old again.
+func awaken(ctx context.Context, cfg Config, c *client.Client) {
+	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
+	defer cancel()
+	queues, err := ours(ctx, cfg, c)
+	if err == nil {
+		err = each.Of(queues, askedAtOnce, func(queue string) error {
+			for !awake(ctx, cfg, c, queue) {
+				if err := wait.For(ctx, restEvery); err != nil {
+					return fmt.Errorf("queue %s: %w", queue, err)
+				}
+			}
+			return nil
+		})
 	}
-	return nil
+	if err != nil {
+		cfg.Log("not all members answer when queues are drained: %v", err)
+	}
+}
+
+// awake wakes the members of a queue, and reports whether all of them answer, or the queue is gone.
+func awake(ctx context.Context, cfg Config, c *client.Client, queue string) bool {
+	members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue})
+	if err != nil {
+		return client.ClassOf(err) == client.NotFound
+	}
+	return !slices.ContainsFunc(members, func(m client.QueueMember) bool { return m.Trouble != "" })
 }
 
 // looks are the members that were seen with a digest, by their applied index: while a queue is still
