@@ -59,7 +59,8 @@ type Report struct {
 	Counts     Counts      `json:"counts"`
 	Guarantees []Guarantee `json:"guarantees"`
 	Recoveries []Recovery  `json:"recoveries,omitempty"`
-	// Unfelt are the faults that nothing shows to have been felt, as history.Bit.
+	// Unfelt are the faults that nothing shows to have been felt, and the workloads that lacked what they need, as
+	// history.Bit.
 	Unfelt []history.Event `json:"unfelt,omitempty"`
 }
 

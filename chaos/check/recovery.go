@@ -58,7 +58,9 @@ func recoveries(events []history.Event) []Recovery {
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case history.Bit:
-			bits[e.Fault] = e
+			if e.Fault > 0 { // else it is a workload's
+				bits[e.Fault] = e
+			}
 		case history.Healed:
 			heals[e.Fault] = e.At
 		default:
@@ -187,7 +189,7 @@ func settingsOf(events []history.Event) history.Settings {
 	return history.Settings{}
 }
 
-// unfelt returns what is recorded of faults that were looked for and not felt.
+// unfelt returns what is recorded of faults, and of what workloads need, that was looked for and not found.
 func unfelt(events []history.Event) []history.Event {
 	var out []history.Event
 	for _, e := range events {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -45,5 +46,21 @@ func TestPausesEndAtTheNextFault(t *testing.T) {
 	got := Check(events).Recoveries
 	if len(got) != 2 || got[0].Pause != 4020*ms || got[1].Pause != 1960*ms {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// What a workload lacked is said of the workload, and proves nothing of a fault without a number.
+func TestWorkloadDidNotBite(t *testing.T) {
+	r := Check([]history.Event{
+		{Kind: history.Fault, Note: "meanwhile"},
+		{Kind: history.Bit, Queue: "chaos.resting", Note: "did not bite: no queue hibernated"},
+		{Kind: history.Bit, Queue: "chaos.other", Note: "it did", Again: true},
+		{Kind: history.Healed},
+	})
+	if len(r.Unfelt) != 1 || !strings.Contains(r.String(), "\nworkload chaos.resting: did not bite: no queue hibernated\n") {
+		t.Errorf("%d were not felt: %s", len(r.Unfelt), r.String())
+	}
+	if len(r.Recoveries) != 1 || r.Recoveries[0].Bit != "" {
+		t.Errorf("the fault has the workload's proof: %+v", r.Recoveries)
 	}
 }

@@ -20,6 +20,10 @@ func (r *Report) String() string {
 			f.Pause.Round(time.Millisecond), f.Fault.Note, f.Fault.Nodes, f.Fault.At.Round(time.Millisecond))
 	}
 	for _, e := range r.Unfelt {
+		if e.Fault == 0 {
+			fmt.Fprintf(&b, "workload %s: %s\n", e.Queue, e.Note)
+			continue
+		}
 		fmt.Fprintf(&b, "fault %d of %v: %s\n", e.Fault, e.Nodes, e.Note)
 	}
 	for _, g := range r.Guarantees {

@@ -65,7 +65,7 @@ type Options struct {
 	Stop bool
 	// Each puts every kind in once, one after another, and ends the run then.
 	Each bool
-	// Strict makes a kind of fault that never bit a failure.
+	// Strict makes a kind of fault that never bit a failure, and a workload that lacked what it needs.
 	Strict bool
 	// Soak runs seed after seed until ctx ends, and keeps what failing runs left.
 	Soak     bool

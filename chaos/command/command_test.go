@@ -163,7 +163,8 @@ func TestWrongNames(t *testing.T) {
 	}
 }
 
-// A kind of fault counts as felt if one of its faults was; one that did not come, or was not healed, does not.
+// A kind of fault counts as felt if one of its faults was; one that did not come, or was not healed, does not. Nor does a
+// workload that lacked what it needs.
 func TestUnfelt(t *testing.T) {
 	put := func(n int, note string) history.Event {
 		return history.Event{Kind: history.Fault, Fault: n, Note: note}
@@ -176,8 +177,9 @@ func TestUnfelt(t *testing.T) {
 	err := unfelt(steps, []history.Event{
 		put(1, "cpu of leader"), put(2, "delay of all"), bit(2, false),
 		put(3, "loss of anyone"), bit(3, false), put(4, "loss of leader"), bit(4, true), put(5, "flip-log of leader"), bit(5, false),
+		{Kind: history.Bit, Queue: "chaos.resting"}, {Kind: history.Bit, Queue: "chaos.other", Again: true},
 	})
-	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": cpu, delay, pause") {
+	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": chaos.resting, cpu, delay, pause") {
 		t.Errorf("%v", err)
 	}
 }

@@ -166,9 +166,9 @@ func healed(events []history.Event) (n int) {
 }
 
 // unfelt returns a failure that names the kinds of faults in the steps that did not come, or of which
-// none was felt. Those that hit by chance need not be felt.
+// none was felt, and the workloads that lacked what they need. Faults that hit by chance need not be felt.
 func unfelt(steps []fault.Step, events []history.Event) error {
-	felt := map[string]bool{} // by kind; false: nothing shows it
+	felt := map[string]bool{} // by kind, or the prefix of a workload; false: nothing shows it
 	for _, s := range steps {
 		felt[s.Kind] = false
 	}
@@ -179,7 +179,11 @@ func unfelt(steps []fault.Step, events []history.Event) error {
 			kinds[e.Fault] = kind
 		}
 		if e.Kind == history.Bit {
-			felt[kinds[e.Fault]] = felt[kinds[e.Fault]] || e.Again
+			what := kinds[e.Fault]
+			if e.Fault == 0 {
+				what = e.Queue
+			}
+			felt[what] = felt[what] || e.Again
 		}
 	}
 	for _, k := range fault.Kinds() {
@@ -188,14 +192,14 @@ func unfelt(steps []fault.Step, events []history.Event) error {
 		}
 	}
 	var none []string
-	for kind, bit := range felt {
+	for what, bit := range felt {
 		if !bit {
-			none = append(none, kind)
+			none = append(none, what)
 		}
 	}
 	if len(none) == 0 {
 		return nil
 	}
 	slices.Sort(none)
-	return &Failure{ExitUnknown, fmt.Errorf("faults that never bit: %s", strings.Join(none, ", "))}
+	return &Failure{ExitUnknown, fmt.Errorf("faults and workloads that never bit: %s", strings.Join(none, ", "))}
 }

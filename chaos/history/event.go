@@ -43,7 +43,8 @@ const (
 	Lost   Kind = "lost"
 
 	// Fault: Nodes are hit by what Note names, a fault of Class. Healed ends it. Bit says in Note what shows that it
-	// was felt, with Again; without it nothing does. Its Nodes have those that the fault added, too.
+	// was felt, with Again; without it nothing does. Its Nodes have those that the fault added, too. A Bit of no Fault is
+	// about what the workload needs whose queues have the prefix Queue.
 	Fault  Kind = "fault"
 	Bit    Kind = "bit"
 	Healed Kind = "healed"

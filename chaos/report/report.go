@@ -63,6 +63,9 @@ type Workload struct {
 	history.Workload
 	Queues                                                         int
 	Published, Confirmed, Refused, Unknown, Delivered, Redelivered int // of each queue, so some messages count twice
+	// Bit says what shows that there was what the workload needs, Felt whether there was; "": it needs nothing.
+	Bit  string `json:",omitempty"`
+	Felt bool   `json:",omitempty"`
 }
 
 // Client is what the clients of a class saw.
@@ -237,6 +240,10 @@ func parties(of []history.Workload, events []history.Event) ([]Workload, []Clien
 		switch e.Kind {
 		case history.Declared:
 			load(e.Queue).Queues++
+		case history.Bit:
+			if w := load(e.Queue + "."); e.Fault == 0 {
+				w.Bit, w.Felt = e.Note, e.Again
+			}
 		case history.Published:
 			c.Published++
 			targets[e.Message()] = e.Queues

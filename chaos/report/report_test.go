@@ -68,6 +68,7 @@ func recorded(length, step, faults time.Duration) []history.Event {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b history.Event) int { return int(a.At - b.At) })
+	add(length, history.Event{Kind: history.Bit, Queue: "chaos.publish", Note: "no <queue> hibernated"})
 	add(length+time.Second, history.Event{Kind: history.Drained, Queue: queue})
 	add(length+time.Second, history.Event{Kind: history.Resources, Node: "n1", Figures: map[string]float64{"goroutines": 11, "resident_bytes": 60e6}})
 	return out
@@ -88,6 +89,9 @@ func TestReport(t *testing.T) {
 		t.Errorf("pauses %+v", w)
 	}
 	w, c := r.Workloads[0], r.Clients[0]
+	if w.Bit != "no <queue> hibernated" || w.Felt {
+		t.Errorf("what the workload lacks: %q, %t", w.Bit, w.Felt)
+	}
 	if w.Queues != 1 || w.Published != r.Counts.Published || w.Confirmed != w.Published || w.Delivered != w.Published-1 || w.Redelivered != 0 {
 		t.Errorf("workload %+v", w)
 	}
@@ -122,7 +126,7 @@ func TestHTML(t *testing.T) {
 	for _, want := range []string{
 		"seed 7", "invalid: a guarantee was broken", "quoratectl chaos run --seed 7", "<h2>Timeline</h2>", "<h2>Guarantees</h2>", "broken 1 times",
 		"<h2>What nodes logged around findings</h2>", "&lt;script&gt;", "<h2>Faults by kind</h2>", "pause of &lt;anyone&gt;", "Worst pause grpc/all",
-		"<h2>Workloads</h2>", "publishes &lt;b&gt;", "<h2>Clients</h2>", "<h2>Resources of nodes</h2>", "60.0 MB", `class="line confirms"`, `class="node n1"`,
+		"<h2>Workloads</h2>", "publishes &lt;b&gt;", "no &lt;queue&gt; hibernated", "<h2>Clients</h2>", "<h2>Resources of nodes</h2>", "60.0 MB", `class="line confirms"`, `class="node n1"`,
 		`class="breach"`, "prefers-color-scheme:dark",
 	} {
 		if !strings.Contains(page, want) {
