@@ -72,6 +72,19 @@ func TestRunCheckReplay(t *testing.T) {
 	}
 }
 
+// Nodes that are made let queues hibernate: --strict fails where the workload that needs it sees none.
+func TestQueuesHibernate(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	o := Options{
+		Binary: nodeBinary(t), Faults: []string{"transfer"}, Workloads: []string{"resting"}, Length: 12 * time.Second, Strict: true,
+		MaxPause: busyPause, Out: t.TempDir(), Output: &out,
+	}
+	if err := Run(t.Context(), o); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
 // faultsOf returns what the history in a directory has of faults.
 func faultsOf(t *testing.T, dir string) (out []string) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/chaos/target"
 	"github.com/quorate/quorate/chaos/target/local"
 	"github.com/quorate/quorate/chaos/target/netns"
+	"github.com/quorate/quorate/chaos/workload"
 )
 
 // Names of targets.
@@ -78,16 +79,18 @@ func (o *Options) open(ctx context.Context, p plan, dir string) (opened, error) 
 	return d.open(ctx, o, p, dir)
 }
 
-// madeSettings are those of nodes that are made: their caches are full before it is noted what they use, and
-// bodies are read from the log as well.
-const madeSettings = "limits:\n  body_cache_bytes: 33554432\n"
+// madeSettings returns those of nodes that are made: their caches are full before it is noted what they use, and
+// bodies are read from the log as well; queues that rest hibernate soon.
+func madeSettings() string {
+	return fmt.Sprintf("limits:\n  body_cache_bytes: 33554432\ntimeouts:\n  hibernate: %v\n", workload.HibernateAfter)
+}
 
 func openProcesses(_ context.Context, o *Options, p plan, dir string) (opened, error) {
 	binary, err := o.binary()
 	if err != nil {
 		return opened{}, err
 	}
-	c, err := local.Open(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: p.Nodes, Settings: madeSettings}, o.Other)
+	c, err := local.Open(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: p.Nodes, Settings: madeSettings()}, o.Other)
 	if err != nil {
 		return opened{}, err
 	}
@@ -99,7 +102,7 @@ func openNamespaces(ctx context.Context, o *Options, p plan, dir string) (opened
 	if err != nil {
 		return opened{}, err
 	}
-	c, err := netns.Open(ctx, netns.Options{Binary: binary, OtherBinary: o.Other, Dir: dir, Nodes: p.Nodes, Settings: madeSettings})
+	c, err := netns.Open(ctx, netns.Options{Binary: binary, OtherBinary: o.Other, Dir: dir, Nodes: p.Nodes, Settings: madeSettings()})
 	if err != nil {
 		return opened{}, err
 	}

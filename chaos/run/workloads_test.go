@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,10 @@ func promises() map[string][]string {
 			"no confirmed message is lost", "nothing is invented", "nothing is stored twice", "what is settled stays settled",
 			"each publisher's order holds", "dead letters arrive exactly once",
 		},
+		"resting": {
+			"no confirmed message is lost", "nothing is stored twice", "what is settled stays settled", "each publisher's order holds",
+			"nothing expires early or is delivered late", "dead letters arrive exactly once",
+		},
 		"retry-loop": {"no confirmed message is lost", "nothing is invented", "deaths are counted"},
 		"retry": {
 			"no confirmed message is lost", "nothing is stored twice", "redeliveries have a cause", "the delivery limit holds",
@@ -61,7 +66,8 @@ func TestWorkloads(t *testing.T) {
 	if keep != "" {
 		dir = keep
 	}
-	nodes, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir})
+	settings := fmt.Sprintf("timeouts:\n  hibernate: %v\n", workload.HibernateAfter)
+	nodes, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +112,11 @@ func TestWorkloads(t *testing.T) {
 		}
 		if report.Counts.Confirmed == 0 || len(part.steps) > 0 && report.Counts.Faults == 0 {
 			t.Errorf("%s: %d messages were confirmed, %d of %d faults", part.name, report.Counts.Confirmed, report.Counts.Faults, len(part.steps))
+		}
+		for _, e := range report.Unfelt {
+			if e.Fault == 0 {
+				t.Errorf("workload %s: %s", e.Queue, e.Note)
+			}
 		}
 		for _, k := range kinds {
 			canBreak(t, part.name+"."+k.Name, k.Name, events)

@@ -13,8 +13,8 @@ import (
 // metricTimeout bounds a scrape: a node that is hit may not answer.
 const metricTimeout = 2 * time.Second
 
-// Metric returns the value of a node's metric that has no labels. A node that does not answer within
-// 2 s is an error.
+// Metric returns the value of a node's metric; if it has labels, they are in the name as the node writes them. A node that
+// does not answer within 2 s is an error.
 func Metric(ctx context.Context, c Cluster, node, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricTimeout)
 	defer cancel()

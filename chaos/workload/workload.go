@@ -63,6 +63,6 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		AtMostOnce(), Churn(), Crashes(), Delayed(), ExpiryChain(), Import(), Large(), LateConsumers(), Members(), NewQueues(),
-		Priorities(), Producers(), Publish(), Redrive(), Retry(), RetryLoop(), SingleActive(), Transactions(),
+		Priorities(), Producers(), Publish(), Redrive(), Resting(), Retry(), RetryLoop(), SingleActive(), Transactions(),
 	}
 }

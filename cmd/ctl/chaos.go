@@ -50,7 +50,7 @@ func newChaosRun(s *session) *cobra.Command {
 	f.Float64Var(&o.MaxPause, "max-pause", 0, "times that clients may pause as long as the limits for a quiet machine say; 0: 3, negative: pauses are not judged")
 	f.BoolVar(&o.Stop, "stop", false, "end the publishing when the history so far breaks a guarantee")
 	f.BoolVar(&o.Each, "each", false, "put every kind of fault in once, one after another, and end then")
-	f.BoolVar(&o.Strict, "strict", false, "fail if nothing shows that a kind of fault was felt")
+	f.BoolVar(&o.Strict, "strict", false, "fail if nothing shows that a kind of fault was felt, or that queues of the workload resting hibernated")
 	f.BoolVar(&o.Soak, "soak", false, "run seed after seed until interrupted, and keep what failing runs left")
 	return cmd
 }
