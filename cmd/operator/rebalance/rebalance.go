@@ -90,7 +90,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.kube.Get(ctx, request.NamespacedName, &o); err != nil {
 		return ctrl.Result{}, kube.IgnoreNotFound(err)
 	}
-	deleting := !o.DeletionTimestamp.IsZero()
+	l, deleting := &look{r, &o, nil}, !o.DeletionTimestamp.IsZero()
 	if deleting && !controllerutil.ContainsFinalizer(&o, Finalizer) {
 		return ctrl.Result{}, nil
 	}
@@ -101,11 +101,14 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			}
 			return ctrl.Result{}, err
 		}
+		if now := time.Now(); decide(&o, now) == rest {
+			return l.idle(ctx, now)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c, err := r.brokers.For(ctx, o.Namespace, o.Spec.Cluster)
-	l := &look{r, &o, c}
+	var err error
+	l.c, err = r.brokers.For(ctx, o.Namespace, o.Spec.Cluster)
 	if deleting {
 		return l.release(ctx, err)
 	}
@@ -132,6 +135,16 @@ func (r *reconciler) hold(ctx context.Context, o *v1alpha1.QuorateRebalance) err
 	return r.kube.Patch(ctx, o, kube.MergeFromWithOptions(before, kube.MergeFromWithOptimisticLock{}))
 }
 
+// idle leaves the object until its proposal is old, or until a person asks for something. It asks no cluster: one that is away says
+// nothing about what was done. An approval or a cancellation that comes after the end is taken away, or the next proposal would
+// begin, or not be made, by what nobody has said about it.
+func (l *look) idle(ctx context.Context, now time.Time) (ctrl.Result, error) {
+	if s := &l.o.Status; s.Phase == v1alpha1.RebalanceProposalReady {
+		return ctrl.Result{RequeueAfter: max(proposalAge-now.Sub(s.Proposal.MadeAt.Time), time.Second)}, nil
+	}
+	return ctrl.Result{}, l.followed(ctx)
+}
+
 // step carries out the next step and returns when to look again; 0: when something changes.
 func (l *look) step(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
@@ -156,10 +169,7 @@ func (l *look) step(ctx context.Context) (time.Duration, error) {
 		l.say(metav1.ConditionFalse, "ApprovalOfAnother", fmt.Sprintf("the annotation %s has %q, and the present proposal is %q: look at it again, and approve that",
 			v1alpha1.AnnotationApprove, l.o.Annotations[v1alpha1.AnnotationApprove], l.o.Status.Proposal.Hash))
 		return proposalAge, nil
-	case rest:
-	}
-	if p := l.o.Status.Proposal; l.o.Status.Phase == v1alpha1.RebalanceProposalReady && p != nil {
-		return max(proposalAge-now.Sub(p.MadeAt.Time), time.Second), nil
+	case rest: // idle has seen to it
 	}
 	return 0, nil
 }

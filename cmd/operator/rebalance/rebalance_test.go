@@ -225,3 +225,27 @@ func TestExplicitlyEmpty(t *testing.T) {
 		t.Errorf("finalizers %q, %+v", o.Finalizers, o.Status)
 	}
 }
+
+// What has ended stays as it ended, and the object is left alone, also when the operator starts while the cluster is away. An
+// approval or a cancellation that comes then does not count for the next proposal.
+func TestEnded(t *testing.T) {
+	w := &world{t: t, down: true}
+	w.reconciler = &reconciler{brokers: w, recorder: events.NewFakeRecorder(256), kube: inMemory(t)}
+	for _, phase := range []v1alpha1.RebalancePhase{v1alpha1.RebalanceDone, v1alpha1.RebalanceCancelled, v1alpha1.RebalanceFailed} {
+		o := w.create(strings.ToLower(string(phase)))
+		l := &look{w.reconciler, o, nil}
+		l.phase(phase, "as it ended")
+		if err := w.kube.Status().Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		out, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(o)})
+		if o = w.look(o); err != nil || out.RequeueAfter != 0 || o.Status.Conditions[0].Reason != string(phase) {
+			t.Errorf("%s: %v, %v, %+v", phase, out, err, o.Status.Conditions)
+		}
+		for _, annotation := range []string{v1alpha1.AnnotationApprove, v1alpha1.AnnotationCancel} {
+			if o = w.annotate(o, annotation, "true"); len(o.Annotations) > 0 || o.Status.Phase != phase {
+				t.Errorf("%s: annotations %v, %+v", phase, o.Annotations, o.Status)
+			}
+		}
+	}
+}
