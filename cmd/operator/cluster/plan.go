@@ -202,6 +202,7 @@ const (
 	reasonPaused     = "Paused"
 	reasonLacking    = "ObjectsBlocked"
 	reasonClaimGoing = "ClaimGoing"
+	reasonClaimLeft  = "ClaimLeft"
 )
 
 // claimGoing reports, and says, that a pod must not be taken because somebody has deleted the claim of its volume:

@@ -216,3 +216,36 @@ func TestPlan(t *testing.T) {
 		}
 	}
 }
+
+// While something is changed, or the broker may let it go on, the next look comes soon. What only people end may last for days, and
+// what they do causes a look.
+func TestAgain(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(s *Seen)
+		soon   bool
+	}{
+		"nothing to do":              {func(*Seen) {}, false},
+		"a step":                     {func(s *Seen) { s.Template = "u" }, true},
+		"a wait":                     {func(s *Seen) { s.Pods[1] = Pod{Current: true} }, true},
+		"no answer":                  {func(s *Seen) { s.Broker = nil }, true},
+		"not safe":                   {func(s *Seen) { outdate(s); s.Answers[Question{MayTakeDown, 2}] = "no" }, true},
+		"lacking":                    {func(s *Seen) { outdate(s); s.Lacks = "a key" }, true},
+		"paused":                     {func(s *Seen) { outdate(s); s.Paused = true }, false},
+		"paused, and a pod is away":  {func(s *Seen) { outdate(s); s.Paused = true; delete(s.Pods, 1) }, true},
+		"hands off":                  {func(s *Seen) { s.HandsOff = "recovery" }, false},
+		"too old":                    {func(s *Seen) { s.TooOld = "it reads 6" }, false},
+		"a claim of nobody":          {func(s *Seen) { s.Claims[3] = Claim{} }, false},
+		"a claim known to nobody":    {func(s *Seen) { s.Wanted, s.Claims[3] = 4, Claim{} }, false},
+		"its claim is being deleted": {func(s *Seen) { outdate(s); s.Claims[2] = Claim{SizeBytes: 10, Going: true} }, false},
+	} {
+		s := settled(3)
+		x.change(s)
+		step, blocks := Plan(s)
+		if after := (&turn{seen: s, blocks: blocks}).again(step); (after == soon) != x.soon {
+			t.Errorf("%s: the next look is after %v; %+v, %+v", name, after, step, blocks)
+		}
+	}
+	if after := (&turn{}).again(Step{Do: Wait}); after != soon {
+		t.Errorf("nothing was seen: the next look is after %v", after)
+	}
+}

@@ -123,16 +123,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if after := t.report(ctx, step, err); after != nil || err != nil {
 		return ctrl.Result{}, errors.Join(err, after)
 	}
-	if step.Do == Nothing && !slices.ContainsFunc(t.blocks, passing) {
-		return ctrl.Result{RequeueAfter: later}, t.sweep(ctx)
+	after := t.again(step)
+	if step.Do == Nothing && after == later {
+		return ctrl.Result{RequeueAfter: after}, t.sweep(ctx)
 	}
-	return ctrl.Result{RequeueAfter: soon}, nil
+	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// passing reports whether something that is blocked may go on at any moment: the broker sends no news. Volumes and images change
-// only by people, and Kubernetes would be asked in vain every few seconds.
+// again returns when to look again. What only people end may last for days, and Kubernetes would be asked for all objects in vain
+// every few seconds: what they do changes an object that is watched, and so causes a look at once.
+func (t *turn) again(step Step) time.Duration {
+	busy := step.Do != Nothing && (t.seen == nil || t.seen.HandsOff == "")
+	if busy || slices.ContainsFunc(t.blocks, passing) {
+		return soon
+	}
+	return later
+}
+
+// passing reports whether something that is blocked may go on at any moment: the broker sends no news.
 func passing(b Block) bool {
-	return b.Reason != reasonTooOld && b.Condition != v1alpha1.ConditionStorageBlocked && b.Condition != v1alpha1.ConditionVolumesLeft
+	switch b.Condition {
+	case v1alpha1.ConditionStorageBlocked, v1alpha1.ConditionVolumesLeft, v1alpha1.ConditionHandsOff:
+		return false
+	}
+	switch b.Reason {
+	case reasonTooOld, reasonPaused, reasonClaimGoing, reasonClaimLeft:
+		return false
+	}
+	return true
 }
 
 // count records how the turn went.

@@ -170,7 +170,7 @@ func (p *planner) up() (Step, bool) {
 		case c.GivenUp:
 			return Step{Do: DeleteClaim, Node: to, Why: fmt.Sprintf("deleting the former volume claim of node %d, which was removed: the broker never takes it back", to)}, true
 		}
-		p.block(v1alpha1.ConditionScaleUpBlocked, "ClaimLeft", fmt.Sprintf(
+		p.block(v1alpha1.ConditionScaleUpBlocked, reasonClaimLeft, fmt.Sprintf(
 			"node %d has a volume claim already, and the cluster does not know the node: delete the claim if nobody needs what is on it", to))
 		break
 	}
