@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -84,13 +85,16 @@ func addProbes(m manager.Manager) error {
 }
 
 // options returns the manager's. Secrets and what is read seldom comes from the API server each time: a copy
-// of all those of a namespace would be a hoard of other people's secrets.
+// of all those of a namespace would be a hoard of other people's secrets. Of pods and claims, of which there may be
+// thousands that are nobody's nodes, only those of nodes are kept.
 func options(s settings, scheme *runtime.Scheme) ctrl.Options {
+	nodes := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "quorate"})}
 	o := ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: s.metrics}, HealthProbeBindAddress: s.health,
 		LeaderElection: s.elect, LeaderElectionID: "operator." + v1alpha1.Group, LeaderElectionNamespace: s.electIn, LeaderElectionReleaseOnCancel: true,
 		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}, &batchv1.Job{}}}},
 	}
+	o.Cache.ByObject = map[kube.Object]cache.ByObject{&corev1.Pod{}: nodes, &corev1.PersistentVolumeClaim{}: nodes}
 	if s.webhook != "" {
 		o.WebhookServer = webhookServer(s)
 	}

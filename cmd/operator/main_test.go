@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
@@ -110,6 +111,24 @@ func freePort(t *testing.T) string {
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
+}
+
+// Of all pods and volume claims of Kubernetes the operator keeps those of nodes alone.
+func TestKeepsNodesAlone(t *testing.T) {
+	s, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := labels.Set(broker.Labels(&v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}))
+	kept := map[string]bool{}
+	for of, by := range options(settings{}, s).Cache.ByObject {
+		kept[fmt.Sprintf("%T", of)] = by.Label != nil && by.Label.Matches(node) && !by.Label.Matches(labels.Set{"app.kubernetes.io/name": "shop"})
+	}
+	for _, of := range []string{"*v1.Pod", "*v1.PersistentVolumeClaim"} {
+		if !kept[of] {
+			t.Errorf("of %s those of nodes, and no others, are to be kept", of)
+		}
+	}
 }
 
 // The manifests are accepted, the operator's pod under the level restricted, and the operator does its work with the rights
