@@ -56,7 +56,7 @@ func (t *turn) observe(ctx context.Context) error {
 	if t.set != nil {
 		own := resource.MustParse(sizeOf(t.set))
 		t.seen.Set = &Set{
-			Replicas: int(*t.set.Spec.Replicas), Template: t.set.Annotations[chart.AnnotationTemplate], SizeBytes: own.Value(),
+			Replicas: int(*t.set.Spec.Replicas), Template: t.given(), SizeBytes: own.Value(),
 			Available: int(t.set.Status.AvailableReplicas), Settled: t.set.Status.ObservedGeneration >= t.set.Generation && t.set.Status.UpdateRevision != "", Going: t.set.DeletionTimestamp != nil,
 		}
 	}
