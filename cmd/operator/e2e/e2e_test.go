@@ -38,7 +38,7 @@ import (
 const (
 	namespace = "default"
 	resync    = 2 * time.Second
-	patience  = 60 * time.Second
+	patience  = 2 * time.Minute
 )
 
 // world is an API server, a cluster of brokers, and the operator, which can be stopped and started.
@@ -80,13 +80,17 @@ func newWorld(t *testing.T, nodes int) *world {
 	w.env = &envtest.Environment{
 		BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../../deploy/k8s/operator/crds"}, ErrorIfCRDPathMissing: true,
 		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{"../../../deploy/k8s/operator/webhook/webhook.yaml"}},
-		Scheme:                w.scheme,
+		Scheme:                w.scheme, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
+	t.Cleanup(func() { // also if the start fails half way: its processes would go on
+		if err := w.env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	var err error
 	if w.config, err = w.env.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.env.Stop() })
 	w.config.QPS, w.config.Burst = 500, 1000
 	if w.kube, err = kube.New(w.config, kube.Options{Scheme: w.scheme}); err != nil {
 		t.Fatal(err)
