@@ -18,8 +18,9 @@ type proof = func(ctx context.Context) (string, bool, error)
 const (
 	// askTimeout bounds a question to the cluster, of which nodes may be hit.
 	askTimeout = 2 * time.Second
-	// noticeTimeout is how long other nodes may take to notice that a process is another one.
-	noticeTimeout = 5 * time.Second
+	// noticeTimeout is how long other nodes may take to notice that a process is another one: it has to start first, and a
+	// pod that was evicted has one again within a second.
+	noticeTimeout = 15 * time.Second
 )
 
 // known returns what a node knows of all, by node; nothing if none answers.
