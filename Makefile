@@ -178,9 +178,10 @@ KUBE_LDFLAGS  = -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION
   -X k8s.io/component-base/version.gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) \
   -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION:v%=%)))
 
+# Each test has a limit of its own; together these are two hours.
 .PHONY: e2e-k8s
 e2e-k8s: build operator kube nft ## the deployment and the operator on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
-	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -count=1 -timeout 90m -v $(TESTFLAGS) $(ARGS) ./...
+	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -count=1 -timeout 130m -v $(TESTFLAGS) $(ARGS) ./...
 	cd cmd/operator && KUBEBUILDER_ASSETS=$(BIN) $(GO) test -count=1 -timeout 30m $(TESTFLAGS) $(ARGS) ./...
 
 .PHONY: kube
