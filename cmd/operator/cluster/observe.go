@@ -109,7 +109,7 @@ func (t *turn) podOf(pod *corev1.Pod) Pod {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			p.Ready = t.now().Sub(c.LastTransitionTime.Time) >= time.Duration(t.objects.Set.Spec.MinReadySeconds)*time.Second
+			p.Serves, p.Ready = true, t.now().Sub(c.LastTransitionTime.Time) >= time.Duration(t.objects.Set.Spec.MinReadySeconds)*time.Second
 		}
 	}
 	return p

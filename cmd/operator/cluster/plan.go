@@ -178,7 +178,7 @@ func (p *planner) reach() (Step, bool) {
 		return Step{}, false
 	}
 	for _, pod := range p.Pods {
-		if pod.Ready || pod.Going {
+		if pod.Ready || pod.Serves || pod.Going {
 			return wait("the broker cannot be asked: %s", p.Unasked)
 		}
 	}

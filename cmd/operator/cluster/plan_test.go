@@ -118,7 +118,10 @@ func TestPlan(t *testing.T) {
 			s.Pods, s.Broker, s.Claims[2] = map[int]Pod{0: {Current: true}, 1: {Current: true}, 2: {}}, nil, Claim{SizeBytes: 10, Going: true}
 		}, Wait, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
 		"none serves": {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
-		"lost: ask":   {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
+		"one serves, for a moment or by a clock that is ahead": {3, func(s *Seen) {
+			s.Pods, s.Broker = map[int]Pod{0: {}, 1: {Serves: true}, 2: {}}, nil
+		}, Wait, 0, 0, ""},
+		"lost: ask": {3, func(s *Seen) { s.Pods[1] = Pod{Current: true}; s.Broker.Nodes[1] = refused }, Ask, 1, 0, ""},
 		"lost: replace": {3, func(s *Seen) {
 			s.Pods[1] = Pod{Current: true}
 			s.Broker.Nodes[1], s.Answers[Question{MayReplace, 1}] = refused, ""

@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
+	"github.com/quorate/quorate/cmd/operator/chart"
 )
 
 // Ready needs as many available pods as nodes are wanted, but not of a StatefulSet that was just made again: its controller
@@ -31,6 +35,24 @@ func TestReady(t *testing.T) {
 		x.ready()
 		if got := meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionReady); got != c.want {
 			t.Errorf("%s: %v, %+v", what, got, q.Status.Conditions)
+		}
+	}
+}
+
+// A pod that is ready serves at once, whatever the operator's clock shows. It counts as ready when it has been so for a while.
+func TestServes(t *testing.T) {
+	now := time.Now()
+	x := &turn{Reconciler: &Reconciler{Now: func() time.Time { return now }}, objects: &chart.Objects{Set: &appsv1.StatefulSet{}}}
+	x.objects.Set.Spec.MinReadySeconds = 10
+	for since, ready := range map[time.Duration]bool{-time.Minute: true, -time.Second: false, time.Hour: false} {
+		pod := &corev1.Pod{}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(since))}}
+		if p := x.podOf(pod); !p.Serves || p.Ready != ready {
+			t.Errorf("ready since %v: %+v", since, p)
+		}
+		pod.Status.Conditions[0].Status = corev1.ConditionFalse
+		if p := x.podOf(pod); p.Serves || p.Ready {
+			t.Errorf("not ready since %v: %+v", since, p)
 		}
 	}
 }

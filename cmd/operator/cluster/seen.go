@@ -58,6 +58,8 @@ type Set struct {
 
 // Pod is a pod of a node.
 type Pod struct {
+	// Serves: it is ready, for however short a time.
+	Serves bool
 	// Ready, and has been so for the StatefulSet's minReadySeconds, by the operator's clock.
 	Ready bool
 	// Current: it was made of the template that the StatefulSet has now.
