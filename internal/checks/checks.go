@@ -176,7 +176,7 @@ func (l *Look) TakingDown(ctx context.Context) ([]Problem, error) {
 	found := slices.Concat(all.Ready(), all.Alarms(), critical)
 	for o, err := range l.Client.Operations(ctx, client.ListOperationsRequest{Running: true}) {
 		if silent, is := errors.AsType[*client.SilentNodesError](err); is {
-			return append(found, Problem{"operations", "cluster", silent.Error(), "see that all nodes run before another one is taken down"}), nil
+			return append(found, l.silent(silent.Nodes)...), nil
 		}
 		if err != nil {
 			return nil, err
@@ -186,4 +186,15 @@ func (l *Look) TakingDown(ctx context.Context) ([]Problem, error) {
 		})
 	}
 	return found, nil
+}
+
+// silent finds nodes that did not answer which operations they run. The given one does not matter: what it ran has ended, or ends
+// with it.
+func (l *Look) silent(nodes []string) []Problem {
+	others := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == l.Node })
+	if len(others) == 0 {
+		return nil
+	}
+	problem := (&client.SilentNodesError{Nodes: others}).Error()
+	return []Problem{{"operations", "cluster", problem, "see that all nodes run before another one is taken down"}}
 }

@@ -77,3 +77,18 @@ func TestChecksOfNodes(t *testing.T) {
 	newer.Version, newer.ReadsVersion = "1.1.0", 6
 	expect("versions", of(fine("a"), newer).Versions(), `cluster: nodes run ["1.0.0" "1.1.0"]`, "cluster: version 5 is finalised, nodes can read 6")
 }
+
+// A node that does not answer keeps others from being taken down, and not itself.
+func TestSilent(t *testing.T) {
+	for node, want := range map[string]string{
+		"": "client: the listing is incomplete; these nodes did not answer: a, b", "a": "client: the listing is incomplete; these nodes did not answer: b",
+		"c": "client: the listing is incomplete; these nodes did not answer: a, b",
+	} {
+		if found := (&Look{Node: node}).silent([]string{"a", "b"}); len(found) != 1 || found[0].Problem != want {
+			t.Errorf("%q is to be taken down: %+v, want %q", node, found, want)
+		}
+	}
+	if found := (&Look{Node: "a"}).silent([]string{"a"}); found != nil {
+		t.Errorf("the only silent node is the one that is to be taken down: %+v", found)
+	}
+}

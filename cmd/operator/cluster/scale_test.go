@@ -231,6 +231,28 @@ func TestRoll(t *testing.T) {
 	}
 }
 
+// A node that does not answer, and whose pod Kubernetes does not take for broken, gets a new setting before all others: that it is
+// silent keeps nobody from restarting it.
+func TestRollSilentNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	m, turn, _ := found(t, 3)
+	m.nodes.Kill(2)
+	m.debug()
+	m.until(turn, "all nodes have the setting", func(q *v1alpha1.QuorateCluster) error {
+		for _, n := range q.Status.Nodes {
+			if n.Outdated {
+				return fmt.Errorf("status %+v", q.Status.Nodes)
+			}
+		}
+		if q.Status.ObservedGeneration != q.Generation || m.starts != 6 {
+			return fmt.Errorf("%d starts of pods", m.starts)
+		}
+		return ready(q)
+	})
+}
+
 // nodesOf returns the nodes that the cluster counts on.
 func nodesOf(ctx context.Context, t *testing.T, cl *client.Client) map[string]client.ClusterNode {
 	t.Helper()
