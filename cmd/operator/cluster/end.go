@@ -27,8 +27,7 @@ func (r *Reconciler) end(ctx context.Context, q *v1alpha1.QuorateCluster) error 
 		}
 	}
 	r.Pool.Forget(kube.ObjectKeyFromObject(q))
-	controllerutil.RemoveFinalizer(q, finalizer)
-	return kube.IgnoreNotFound(r.Client.Update(ctx, q))
+	return kube.IgnoreNotFound(hold(ctx, r.Client, q, controllerutil.RemoveFinalizer))
 }
 
 // deleteClaims deletes the claims, which Kubernetes keeps until no pod uses them. While there is a StatefulSet of somebody

@@ -58,10 +58,8 @@ func (t *turn) draw(ctx context.Context) error {
 // prepare makes everything but the StatefulSet, and deletes what is switched off: what other objects need is there before
 // them, and none of it disturbs a node that runs. What is refused is noted, and the rest goes on.
 func (t *turn) prepare(ctx context.Context) error {
-	if controllerutil.AddFinalizer(t.q, finalizer) {
-		if err := t.Client.Update(ctx, t.q); err != nil {
-			return err
-		}
+	if err := hold(ctx, t.Client, t.q, controllerutil.AddFinalizer); err != nil {
+		return err
 	}
 	if t.objects.Config == nil { // the specification makes none
 		return nil
@@ -74,6 +72,16 @@ func (t *turn) prepare(ctx context.Context) error {
 	t.backup(ctx)
 	t.unused(ctx)
 	return nil
+}
+
+// hold adds the finalizer, or removes it. An update would also drop the fields that only a newer operator knows, whose definition of
+// the kind may be there already.
+func hold(ctx context.Context, c kube.Client, q *v1alpha1.QuorateCluster, change func(kube.Object, string) bool) error {
+	before := q.DeepCopy()
+	if !change(q, finalizer) {
+		return nil
+	}
+	return c.Patch(ctx, q, kube.MergeFromWithOptions(before, kube.MergeFromWithOptimisticLock{}))
 }
 
 // secrets makes the key of gossip and the operator's login, unless they are there. They have no owner: they stay when the

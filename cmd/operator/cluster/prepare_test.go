@@ -22,6 +22,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/broker"
@@ -256,5 +257,31 @@ func TestSecretsOfOthersStay(t *testing.T) {
 		if is := o.get(name, &corev1.Secret{}); is != stays {
 			t.Errorf("Secret %q is there: %v", name, is)
 		}
+	}
+}
+
+// The finalizer comes and goes by patches: an update would drop the fields that this operator does not know.
+func TestFinalizerByPatch(t *testing.T) {
+	o := newOrders(t)
+	o.r.Client = interceptor.NewClient(o.kube, interceptor.Funcs{
+		Update: func(_ context.Context, _ kube.WithWatch, updated kube.Object, _ ...kube.UpdateOption) error {
+			return fmt.Errorf("%T %q is updated as a whole", updated, updated.GetName())
+		},
+	})
+	if why := o.turn(); why != "" {
+		t.Fatal(why)
+	}
+	var q v1alpha1.QuorateCluster
+	if o.get("orders", &q); !controllerutil.ContainsFinalizer(&q, finalizer) {
+		t.Errorf("the finalizers are %q", q.Finalizers)
+	}
+	if err := o.kube.Delete(t.Context(), &q); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(&q)}); err != nil {
+		t.Fatal(err)
+	}
+	if o.get("orders", &q) {
+		t.Errorf("the object stays, with the finalizers %q", q.Finalizers)
 	}
 }
