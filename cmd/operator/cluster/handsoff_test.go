@@ -88,6 +88,30 @@ func TestHandsOff(t *testing.T) {
 	}
 }
 
+// More nodes than the StatefulSet has are asked for before the cluster is founded, which takes all of them. Once the broker has
+// answered it decides, and only then.
+func TestMoreNodesBeforeFounding(t *testing.T) {
+	o := newOrders(t)
+	if why := o.turn(); why != "" {
+		t.Fatal(why)
+	}
+	for _, x := range []struct {
+		annotation string
+		asked      int32
+		want       int32
+	}{{"", 3, 3}, {`{"finalized":7}`, 5, 3}} {
+		var q v1alpha1.QuorateCluster
+		o.get("orders", &q)
+		q.Spec.Replicas, q.Annotations = x.asked, map[string]string{annotationVersions: x.annotation}
+		if err := o.kube.Update(t.Context(), &q); err != nil {
+			t.Fatal(err)
+		}
+		if n := o.replicas(nil); n != x.want {
+			t.Errorf("%d nodes are asked for, known is %q: there are %d replicas, want %d", x.asked, x.annotation, n, x.want)
+		}
+	}
+}
+
 // The runbook has the annotation and the condition by their names.
 func TestHandsOffInRunbook(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/runbooks/lost-majority.md")

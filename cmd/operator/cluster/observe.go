@@ -51,7 +51,7 @@ func (t *turn) observe(ctx context.Context) error {
 		Wanted: int(t.q.Spec.Replicas), Template: t.objects.Set.Annotations[chart.AnnotationTemplate], SizeBytes: size.Value(),
 		KeepVolumes: t.q.Spec.Storage.WhenScaled != v1alpha1.VolumeDeletionDelete, ReplaceByHand: t.q.Spec.LostVolumes == v1alpha1.Manual,
 		TooOld: t.tooOld, Paused: t.q.Spec.Upgrade.Paused, AllowPauses: t.q.Spec.Upgrade.AllowPauses, HandsOff: handsOff(t.q),
-		Answers: map[Question]Answer{},
+		Founded: t.versions.Finalized > 0, Answers: map[Question]Answer{},
 	}
 	if t.set != nil {
 		own := resource.MustParse(sizeOf(t.set))

@@ -186,6 +186,9 @@ func (p *planner) reach() (Step, bool) {
 		return Step{Do: SetReplicas, Replicas: top + 1, Why: fmt.Sprintf(
 			"going from %d to %d nodes: none serves, and there are volumes of more", p.Set.Replicas, top+1)}, true
 	}
+	if step, is := p.founders(); is {
+		return step, true
+	}
 	if p.Set.Template != p.Template && p.held() == "" {
 		return p.changeSet()
 	}
@@ -195,6 +198,23 @@ func (p *planner) reach() (Step, bool) {
 		}
 	}
 	return wait("the broker cannot be asked: %s", p.Unasked)
+}
+
+// founders adds the nodes that a cluster lacks which was never founded: it is founded by as many as are wanted, and nobody can
+// ask a broker before. They were asked for meanwhile, or former claims were in the way when the StatefulSet was made.
+func (p *planner) founders() (Step, bool) {
+	if p.Founded || p.Lacks != "" || p.Set.Replicas >= p.Wanted {
+		return Step{}, false
+	}
+	for i := p.Set.Replicas; i < p.Wanted; i++ {
+		switch c, is := p.Claims[i]; {
+		case c.Going:
+			return wait("the former volume claim of node %d is being deleted", i)
+		case is:
+			return Step{}, false
+		}
+	}
+	return Step{Do: SetReplicas, Replicas: p.Wanted, Why: fmt.Sprintf("going from %d to %d nodes, which found the cluster", p.Set.Replicas, p.Wanted)}, true
 }
 
 // Reasons for which nodes stay as they are.

@@ -12,6 +12,7 @@ func settled(n int) *Seen {
 	s := &Seen{
 		Wanted: n, Template: "t", SizeBytes: 10, Set: &Set{Replicas: n, Template: "t", SizeBytes: 10, Available: n, Settled: true},
 		Pods: map[int]Pod{}, Claims: map[int]Claim{}, Broker: &Broker{Nodes: map[int]string{}, Removal: -1}, Answers: map[Question]Answer{},
+		Founded: true,
 	}
 	for i := range n {
 		s.Pods[i], s.Claims[i], s.Broker.Nodes[i] = Pod{Ready: true, Current: true}, Claim{SizeBytes: 10, Growable: true}, running
@@ -24,6 +25,14 @@ func outdate(s *Seen) {
 	for i, p := range s.Pods {
 		p.Current = false
 		s.Pods[i] = p
+	}
+}
+
+// unfounded makes it one that was not founded before two more nodes were wanted.
+func unfounded(s *Seen) {
+	s.Broker, s.Founded, s.Wanted = nil, false, len(s.Pods)+2
+	for i := range s.Pods {
+		s.Pods[i] = Pod{Current: true}
 	}
 }
 
@@ -117,7 +126,14 @@ func TestPlan(t *testing.T) {
 		"none serves, and the claim of the last one to change is being deleted": {3, func(s *Seen) {
 			s.Pods, s.Broker, s.Claims[2] = map[int]Pod{0: {Current: true}, 1: {Current: true}, 2: {}}, nil, Claim{SizeBytes: 10, Going: true}
 		}, Wait, 0, 0, v1alpha1.ConditionUpgradeBlocked + "/ClaimGoing"},
-		"none serves": {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
+		"none serves":                      {3, func(s *Seen) { s.Pods, s.Broker = map[int]Pod{0: {}, 1: {}, 2: {}}, nil }, TakePod, 2, 0, ""},
+		"none serves, and more are wanted": {3, func(s *Seen) { unfounded(s); s.Founded = true }, Wait, 0, 0, ""},
+		"not founded":                      {3, unfounded, SetReplicas, 0, 5, ""},
+		"not founded, fewer are wanted":    {3, func(s *Seen) { unfounded(s); s.Wanted = 1 }, Wait, 0, 0, ""},
+		"not founded, lacking":             {3, func(s *Seen) { unfounded(s); s.Lacks = "a key" }, Wait, 0, 0, ""},
+		"not founded, one serves":          {3, func(s *Seen) { unfounded(s); s.Pods[1] = Pod{Serves: true, Current: true} }, Wait, 0, 0, ""},
+		"not founded, a former claim goes": {3, func(s *Seen) { unfounded(s); s.Claims[4] = Claim{Going: true} }, Wait, 0, 0, ""},
+		"not founded, a claim is marked":   {3, func(s *Seen) { unfounded(s); s.Claims[4] = Claim{GivenUp: true} }, Wait, 0, 0, ""},
 		"one serves, for a moment or by a clock that is ahead": {3, func(s *Seen) {
 			s.Pods, s.Broker = map[int]Pod{0: {}, 1: {Serves: true}, 2: {}}, nil
 		}, Wait, 0, 0, ""},

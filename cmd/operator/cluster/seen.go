@@ -33,6 +33,8 @@ type Seen struct {
 	Pods map[int]Pod
 	// Claims of volumes by ordinal.
 	Claims map[int]Claim
+	// Founded: the broker has answered once.
+	Founded bool
 	// Broker is nil if it could not be asked; Unasked says why.
 	Broker  *Broker
 	Unasked string

@@ -85,7 +85,7 @@ func (w *world) look() *Seen {
 			s.Pods[i] = p
 		}
 	}
-	s.Unasked = "no majority"
+	s.Unasked, s.Founded = "no majority", w.founded
 	if w.founded && w.up() > len(w.known)/2 {
 		s.Broker = &Broker{Nodes: map[int]string{}, Removal: w.removal}
 		for i := range w.known {
