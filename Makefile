@@ -178,11 +178,12 @@ KUBE_LDFLAGS  = -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION
   -X k8s.io/component-base/version.gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) \
   -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION:v%=%)))
 
-# Each test has a limit of its own; together these are two hours.
+# Each test has a limit of its own; together these are two hours. Packages come one after another: each has the processors
+# busy with a Kubernetes or with API servers, and what it measures and waits for is for one of them.
 .PHONY: e2e-k8s
 e2e-k8s: build operator kube nft ## the deployment and the operator on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
-	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -count=1 -timeout 130m -v $(TESTFLAGS) $(ARGS) ./...
-	cd cmd/operator && KUBEBUILDER_ASSETS=$(BIN) $(GO) test -count=1 -timeout 30m $(TESTFLAGS) $(ARGS) ./...
+	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -p 1 -count=1 -timeout 130m -v $(TESTFLAGS) $(ARGS) ./...
+	cd cmd/operator && KUBEBUILDER_ASSETS=$(BIN) $(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(ARGS) ./...
 
 .PHONY: kube
 kube: $(BIN)/kubelet $(BIN)/coredns ## etcd, the programs of Kubernetes and CoreDNS, for tests; minutes when they are first built
