@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,7 @@ func (t *turn) observePods(ctx context.Context) error {
 
 // podOf reads a pod.
 func (t *turn) podOf(pod *corev1.Pod) Pod {
-	p := Pod{Going: pod.DeletionTimestamp != nil, Broken: broken(pod), TooOld: endedReading(pod)}
+	p := Pod{Going: pod.DeletionTimestamp != nil, Broken: broken(pod), Stuck: t.stuck(pod), TooOld: endedReading(pod)}
 	if t.set != nil {
 		p.Current = pod.Labels[appsv1.ControllerRevisionHashLabelKey] == t.set.Status.UpdateRevision
 	}
@@ -133,15 +134,38 @@ func broken(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil && slices.Contains([]string{
-			"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError",
-			"CreateContainerError", "RunContainerError",
-		}, w.Reason) {
-			return true
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, neverStarts)
+}
+
+// neverStarts reports whether a container waits for something that it does not get by itself.
+func neverStarts(c corev1.ContainerStatus) bool {
+	return c.State.Waiting != nil && slices.Contains([]string{
+		"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError",
+		"CreateContainerError", "RunContainerError",
+	}, c.State.Waiting.Reason)
+}
+
+// stuckAfter is how long a pod waits for a machine before that needs a person: at first its volume is made.
+const stuckAfter = time.Minute
+
+// stuck says, in the words of Kubernetes and of the node, why a pod does not start; "": it may start by itself.
+func (t *turn) stuck(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && t.now().Sub(c.LastTransitionTime.Time) >= stuckAfter {
+			return c.Reason + ": " + c.Message
 		}
 	}
-	return false
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, neverStarts)
+	if i < 0 {
+		return ""
+	}
+	c := &pod.Status.ContainerStatuses[i]
+	why := c.State.Waiting.Reason + ": " + c.State.Waiting.Message
+	if ended := c.LastTerminationState.Terminated; ended != nil {
+		lines := strings.Split(strings.TrimSpace(ended.Message), "\n")
+		why += fmt.Sprintf("; it ended with code %d: %s", ended.ExitCode, lines[len(lines)-1])
+	}
+	return why
 }
 
 func (t *turn) observeClaims(ctx context.Context) error {

@@ -105,11 +105,14 @@ func (t *turn) reportConditions(step Step, failed error) {
 	needs := slices.DeleteFunc(slices.Sorted(maps.Keys(now)), func(kind string) bool {
 		return kind == v1alpha1.ConditionReplicasEven || kind == v1alpha1.ConditionVolumesLeft || kind == v1alpha1.ConditionUpgradeUnfinalized
 	})
+	stuck := t.stuckPods()
 	switch {
 	case failed != nil:
 		t.condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "Failed", failed.Error())
 	case len(needs) > 0:
 		t.condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, needs[0], now[needs[0]].Message)
+	case stuck != "":
+		t.condition(v1alpha1.ConditionDegraded, metav1.ConditionTrue, "PodsStuck", stuck)
 	default:
 		t.condition(v1alpha1.ConditionDegraded, metav1.ConditionFalse, "AsExpected", "nothing needs a person")
 	}
@@ -119,6 +122,20 @@ func (t *turn) reportConditions(step Step, failed error) {
 		t.condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, step.Do.String(), step.Why)
 	}
 	t.ready()
+}
+
+// stuckPods says which pods do not start, and why.
+func (t *turn) stuckPods() string {
+	if t.seen == nil {
+		return ""
+	}
+	var all []string
+	for _, i := range slices.Sorted(maps.Keys(t.seen.Pods)) {
+		if p := t.seen.Pods[i]; p.Stuck != "" && !p.Going {
+			all = append(all, fmt.Sprintf("pod %s does not start: %s", t.pod(i), p.Stuck))
+		}
+	}
+	return someOf(all)
 }
 
 // ready says whether all nodes that are wanted serve. A StatefulSet that its controller has not looked at yet, as one that

@@ -57,6 +57,43 @@ func TestServes(t *testing.T) {
 	}
 }
 
+// A pod that does not start needs a person, who reads why. One that waits for its volume at first does not.
+func TestStuck(t *testing.T) {
+	now := time.Now()
+	waiting := func(reason string) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "node", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "back-off"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "starts\nquorate: no key\n"}},
+		}}}
+	}
+	unscheduled := func(since time.Duration) corev1.PodStatus {
+		return corev1.PodStatus{Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no machine", LastTransitionTime: metav1.NewTime(now.Add(-since)),
+		}}}
+	}
+	for what, c := range map[string]struct {
+		status corev1.PodStatus
+		going  bool
+		want   string // "": nothing needs a person
+	}{
+		"it ends whenever it starts":       {waiting("CrashLoopBackOff"), false, "pod orders-2 does not start: CrashLoopBackOff: back-off; it ended with code 1: quorate: no key"},
+		"no machine takes it":              {unscheduled(time.Hour), false, "pod orders-2 does not start: Unschedulable: no machine"},
+		"no machine has taken it yet":      {unscheduled(time.Second), false, ""},
+		"its container is being made":      {waiting("ContainerCreating"), false, ""},
+		"it ends whenever it starts: goes": {waiting("CrashLoopBackOff"), true, ""},
+	} {
+		x := &turn{Reconciler: &Reconciler{Now: func() time.Time { return now }}, q: &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}}
+		p := x.podOf(&corev1.Pod{Status: c.status})
+		p.Going = c.going
+		x.seen = &Seen{Broker: &Broker{}, Pods: map[int]Pod{0: {Ready: true}, 2: p}}
+		x.reportConditions(Step{Do: Wait, Why: "nodes 2 are not ready"}, nil)
+		d := meta.FindStatusCondition(x.q.Status.Conditions, v1alpha1.ConditionDegraded)
+		if is := d.Reason == "PodsStuck"; is != (c.want != "") || is && d.Message != c.want {
+			t.Errorf("%s: Degraded is %+v, want %q", what, d, c.want)
+		}
+	}
+}
+
 // A cluster that was Ready and cannot be looked at is not known to be down. It stays unknown until it is looked at.
 func TestNotLookedAt(t *testing.T) {
 	x := &turn{q: &v1alpha1.QuorateCluster{}}

@@ -68,6 +68,8 @@ type Pod struct {
 	Current bool
 	// Broken: its process does not run, and cannot be serving.
 	Broken bool
+	// Stuck is why it does not start, and will not by itself; "": it may.
+	Stuck string
 	// TooOld is the version of stored state that its node reads, if it has ended because that is too old; 0: it has not.
 	TooOld uint32
 	// Going: it is being deleted.
