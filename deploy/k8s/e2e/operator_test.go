@@ -79,6 +79,7 @@ func operate(t *testing.T) {
 	o.change(l, "from 4 to 3 nodes", `{"spec":{"replicas":3}}`, func() { o.nodes(c, 3) })
 	o.kubectl("wait", "qcluster/quorate", "--for=condition=VolumesLeft", "--timeout=1m")
 	o.upgrade(l)
+	o.edited(l, "next")
 	o.grow(l)
 	o.lose(l, "quorate-1")
 	o.whole(c)
@@ -171,6 +172,26 @@ func (o *operated) upgrade(l *load) {
 	o.done(fmt.Sprintf("upgrade while the operator restarts, longest time without a confirm %v", pause.Round(time.Millisecond)), begin)
 	o.replaced(before, replicas)
 	o.haveImage("next")
+}
+
+// edited sets an image that nobody has in the StatefulSet, past the operator, which puts the former one back: no pod is restarted.
+func (o *operated) edited(l *load, tag string) {
+	o.t.Helper()
+	before, begin := o.pods(), time.Now()
+	pause := l.during(func() {
+		o.kubectl("set", "image", "statefulset/quorate", "node="+imageOf("nobody-has"))
+		o.poll("the image is put back", func() error {
+			image := o.kubectl("get", "statefulset", "quorate", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+			if image != imageOf(tag) {
+				return fmt.Errorf("it is %s", image)
+			}
+			return nil
+		})
+		o.settled()
+	})
+	o.done(fmt.Sprintf("an image set by hand is put back, longest time without a confirm %v", pause.Round(time.Millisecond)), begin)
+	o.replaced(before, 0)
+	o.haveImage(tag)
 }
 
 // haveImage makes sure that all nodes have an image.
