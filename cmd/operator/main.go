@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
@@ -94,7 +95,7 @@ func options(s settings, scheme *runtime.Scheme) ctrl.Options {
 		LeaderElection: s.elect, LeaderElectionID: "operator." + v1alpha1.Group, LeaderElectionNamespace: s.electIn, LeaderElectionReleaseOnCancel: true,
 		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}, &batchv1.Job{}}}},
 	}
-	o.Cache.ByObject = map[kube.Object]cache.ByObject{&corev1.Pod{}: nodes, &corev1.PersistentVolumeClaim{}: nodes}
+	o.Cache.ByObject = map[kube.Object]cache.ByObject{&corev1.Pod{}: nodes, &corev1.PersistentVolumeClaim{}: nodes, &corev1.Secret{}: {Transform: bare}}
 	if s.webhook != "" {
 		o.WebhookServer = webhookServer(s)
 	}
@@ -102,4 +103,15 @@ func options(s settings, scheme *runtime.Scheme) ctrl.Options {
 		o.Cache.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}
 	}
 	return o
+}
+
+// bare leaves of the metadata of a Secret, which are cached, its name and version: an annotation of kubectl apply has all of the
+// Secret.
+func bare(o any) (any, error) {
+	if m, is := o.(metav1.Object); is {
+		m.SetAnnotations(nil)
+		m.SetLabels(nil)
+		m.SetManagedFields(nil)
+	}
+	return o, nil
 }

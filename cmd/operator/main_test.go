@@ -131,6 +131,28 @@ func TestKeepsNodesAlone(t *testing.T) {
 	}
 }
 
+// Of Secrets the operator keeps names and versions: what an annotation has of their content is not kept.
+func TestKeepsNoSecrets(t *testing.T) {
+	s, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, by := range options(settings{}, s).Cache.ByObject {
+		if _, is := of.(*corev1.Secret); !is {
+			continue
+		}
+		kept := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "app-user", UID: "u", ResourceVersion: "7",
+			Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: `{"data":{"password":"c2VjcmV0"}}`},
+		}}
+		if _, err := by.Transform(kept); err != nil || len(kept.Annotations) > 0 || kept.Name != "app-user" || kept.UID != "u" || kept.ResourceVersion != "7" {
+			t.Errorf("kept are %+v, %v", kept, err)
+		}
+		return
+	}
+	t.Error("Secrets are kept with all of their metadata")
+}
+
 // The manifests are accepted, the operator's pod under the level restricted, and the operator does its work with the rights
 // that they give it, and no more: it wins the election, answers probes, serves metrics, and makes what a cluster needs.
 func TestOperatorWithItsRights(t *testing.T) {
