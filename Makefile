@@ -178,11 +178,11 @@ KUBE_LDFLAGS  = -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION
   -X k8s.io/component-base/version.gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) \
   -X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION:v%=%)))
 
-# Each test has a limit of its own; together these are two hours. Packages come one after another: each has the processors
+# Each test has a limit of its own; together these are over two hours. Packages come one after another: each has the processors
 # busy with a Kubernetes or with API servers, and what it measures and waits for is for one of them.
 .PHONY: e2e-k8s
 e2e-k8s: build operator kube nft ## the deployment and the operator on a real Kubernetes, whose pods are processes; needs Linux and root; ARGS="-run TestDevOverlay"
-	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -p 1 -count=1 -timeout 130m -v $(TESTFLAGS) $(ARGS) ./...
+	cd deploy/k8s/e2e && $(GO) vet ./... && $(GOTEST) -p 1 -count=1 -timeout 140m -v $(TESTFLAGS) $(ARGS) ./...
 	cd cmd/operator && KUBEBUILDER_ASSETS=$(BIN) $(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(ARGS) ./...
 
 .PHONY: kube
