@@ -80,7 +80,7 @@ func backupRows(ctx context.Context, o options) (rows []engineRow, err error) {
 		return nil, err
 	}
 	quiet, during, alone := newBackupTimes(), newBackupTimes(), time.Duration(0)
-	for turn := range backupTurns {
+	for range backupTurns {
 		began := time.Now()
 		if err := w.backup(ctx, "alone"); err != nil {
 			return nil, err

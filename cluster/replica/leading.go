@@ -17,7 +17,7 @@ func (q *Member) Leading(leading bool, term uint64) {
 	q.led.Store(l)
 	q.box.post(func() {
 		q.h.above.Forwarders.Leading(l)
-		if !q.again.Swap(false) { // else it has the leader that it had before it hibernated
+		if !q.ledLast.Swap(false) { // else it has the leader that it had before it hibernated
 			q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.cfg.Node)})
 		}
 		wait.Wake(q.h.changes)

@@ -37,7 +37,7 @@ type Member struct {
 	restless time.Duration // how long the queue must be idle before another attempt to let it hibernate; belongs to the goroutine of these attempts
 
 	running atomic.Bool  // start was called
-	again   atomic.Bool  // this node led the queue when it began to hibernate, and nobody has led it since, as far as known here
+	ledLast atomic.Bool  // this node led the queue when it began to hibernate, and nobody has led it since, as far as known here
 	exports atomic.Int32 // that are under way; the member stays open meanwhile, because only it keeps what they read
 	changed atomic.Bool  // the watcher has it in its list
 	known   id.NodeID    // the leader that the gateway was last notified of; belongs to the watcher's goroutine

@@ -25,7 +25,7 @@ func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) 
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
 	if a := h.sleeper(r.UID); a != nil {
-		q.again.Store(a.leader == h.cfg.Node)
+		q.ledLast.Store(a.leader == h.cfg.Node)
 	}
 	dir := h.cfg.Dir.Queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }

@@ -64,7 +64,7 @@ func (q *Member) reportChange() {
 		q.h.loads.leads(q.uid, leader)
 	}
 	if leader != "" && leader != q.h.cfg.Node {
-		q.again.Store(false)
+		q.ledLast.Store(false)
 	}
 	q.h.above.Gateway.LeaderChanged(q.uid, leader)
 }
