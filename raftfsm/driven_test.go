@@ -106,6 +106,7 @@ func TestAppliedAll(t *testing.T) {
 	if err := c.leader().group.raft.Load().Barrier(0).Error(); err != nil {
 		t.Fatal(err)
 	}
+	c.leader().group.Push()
 	all("the follower has applied all, and a barrier follows")
 	if s := f.group.Stats(); s.AppliedIndex >= s.LastIndex {
 		t.Errorf("entry %d counts as applied, and the log ends with the barrier %d", s.AppliedIndex, s.LastIndex)

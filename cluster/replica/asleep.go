@@ -20,22 +20,6 @@ type asleep struct {
 	due        int64  // when it has something to do, in the cluster's time in ms; 0: never
 }
 
-// keepFigures keeps the figures of a queue that is at rest, before its member closes. A follower that has not applied its
-// whole log yet keeps none.
-func (a *asleep) keepFigures(q *Member) {
-	leads := a.leader == q.h.cfg.Node
-	if !leads && !q.group.AppliedAll() {
-		return
-	}
-	var o quorumq.Overview
-	q.group.Read(func() { o = q.machine.queue.Overview() })
-	if leads {
-		a.kept, a.status = &o, q.GroupStatus()
-	} else if text, err := json.Marshal(&o); err == nil {
-		a.spare = text
-	}
-}
-
 // figures returns the queue's figures; nil: there are none, or a newer build wrote them in a form that this one cannot read.
 func (a *asleep) figures() *quorumq.Overview {
 	if a.kept != nil || a.spare == nil {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -43,9 +44,6 @@ const (
 	// maxAheadAsleep is how far the time of a queue that hibernates, and has something to do, may be ahead of the cluster's: it
 	// does that so much too late.
 	maxAheadAsleep = time.Second
-	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
-	// than the leader's node, in case that node is not there.
-	dueStagger = 2 * time.Second
 	// wakeRetry is the wait before a node tries again to wake a queue that has something to do.
 	wakeRetry = 2 * time.Second
 	// surveyWake limits how long the answer to a survey waits for members to wake.
@@ -298,6 +296,22 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	return true
 }
 
+// keepFigures keeps the figures of a queue that is at rest, before its member closes. A follower that has not applied its
+// whole log yet keeps none.
+func (a *asleep) keepFigures(q *Member) {
+	leads := a.leader == q.h.cfg.Node
+	if !leads && !q.group.AppliedAll() {
+		return
+	}
+	var o quorumq.Overview
+	q.group.Read(func() { o = q.machine.queue.Overview() })
+	if leads {
+		a.kept, a.status = &o, q.GroupStatus()
+	} else if text, err := json.Marshal(&o); err == nil {
+		a.spare = text
+	}
+}
+
 // snapshotPays reports whether a snapshot before the queue hibernates spares more than it costs.
 func (q *Member) snapshotPays() bool {
 	s := q.group.Stats()
@@ -339,16 +353,6 @@ func (q *Member) isAt(g *nodev1.RestingGroup) bool {
 	s := q.group.Stats()
 	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.CommitIndex == s.LastIndex &&
 		s.PendingBytes == 0 && q.group.Failed() == nil
-}
-
-// stagger returns how much later than the leader's node this node wakes a queue that has something
-// to do.
-func (h *Host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
-	r, exists := h.cfg.Views.View().QueueByUID(uid)
-	if !exists || leader == h.cfg.Node {
-		return 0
-	}
-	return time.Duration(1+slices.Index(r.Members, h.cfg.Node)) * dueStagger
 }
 
 // WakeFor wakes the groups of a survey that hibernate here, and waits a moment for them, because

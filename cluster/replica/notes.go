@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,6 +28,9 @@ const (
 	// maxSpareBytes limits what is noted of figures that this node shows only while another one is away: the file is not to
 	// become so large for them that it cannot be read.
 	maxSpareBytes = 16 << 20
+	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
+	// than the leader's node, in case that node is not there.
+	dueStagger = 2 * time.Second
 )
 
 // note is one line of the file, which also has the queue's number.
@@ -135,4 +139,14 @@ func (h *Host) remember(uid id.QueueUID, a *asleep) {
 	if a.due != 0 {
 		h.timers.set(uid, 0, a.due+h.stagger(uid, a.leader).Milliseconds())
 	}
+}
+
+// stagger returns how much later than the leader's node this node wakes a queue that has something
+// to do.
+func (h *Host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
+	r, exists := h.cfg.Views.View().QueueByUID(uid)
+	if !exists || leader == h.cfg.Node {
+		return 0
+	}
+	return time.Duration(1+slices.Index(r.Members, h.cfg.Node)) * dueStagger
 }
