@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
 	"github.com/quorate/quorate/cmd/operator/broker"
@@ -72,7 +76,18 @@ func recording(t *testing.T) kube.Client {
 			t.Fatal(err)
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(s).WithReturnManagedFields().WithStatusSubresource(&v1alpha1.QuorateCluster{}, &appsv1.StatefulSet{}).Build()
+	return fake.NewClientBuilder().WithScheme(s).WithReturnManagedFields().WithStatusSubresource(&v1alpha1.QuorateCluster{}, &appsv1.StatefulSet{}).
+		WithInterceptorFuncs(interceptor.Funcs{Apply: func(ctx context.Context, c kube.WithWatch, config runtime.ApplyConfiguration, options ...kube.ApplyOption) error {
+			text, err := json.Marshal(config)
+			var of metav1.TypeMeta
+			if err = errors.Join(err, json.Unmarshal(text, &of)); err != nil {
+				return err
+			}
+			if of.Kind != kindSet { // of which it cannot merge all
+				return applied(ctx, c, config)
+			}
+			return c.Apply(ctx, config, options...)
+		}}).Build()
 }
 
 // An image that somebody else has set in the StatefulSet is put back, once, before a pod gets it.
