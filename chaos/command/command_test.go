@@ -190,7 +190,8 @@ func TestUnfelt(t *testing.T) {
 	err := unfelt(steps, []history.Event{
 		put(1, "cpu of leader"), put(2, "delay of all"), bit(2, false),
 		put(3, "loss of anyone"), bit(3, false), put(4, "loss of leader"), bit(4, true), put(5, "flip-log of leader"), bit(5, false),
-		{Kind: history.Bit, Queue: "chaos.resting"}, {Kind: history.Bit, Queue: "chaos.other", Again: true},
+		{Kind: history.Bit, Queue: "chaos.resting"},
+		{Kind: history.Bit, Queue: "chaos.other", Again: true},
 	})
 	if code(t, err) != ExitUnknown || !strings.HasSuffix(err.Error(), ": chaos.resting, cpu, delay, pause") {
 		t.Errorf("%v", err)

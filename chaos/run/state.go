@@ -62,22 +62,29 @@ func digests(ctx context.Context, cfg Config, c *client.Client) error {
 	}
 	// Several at a time: those of a queue that hibernates wake first, and come to rest when they have elected a leader.
 	return each.Of(queues, askedAtOnce, func(queue string) error {
-		for seen := (looks{}); ; {
-			members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true})
-			if client.ClassOf(err) == client.NotFound {
-				return nil // deleted meanwhile
-			}
-			if together := seen.add(members); together != nil {
-				recordDigests(cfg.History, queue, together)
-				return nil
-			}
-			if wait.For(ctx, restEvery) != nil {
-				cfg.Log("the members of %s were not seen at one index: %+v %v", queue, members, err)
-				recordDigests(cfg.History, queue, members)
-				return nil
-			}
-		}
+		digestsOf(ctx, cfg, c, queue)
+		return nil
 	})
+}
+
+// digestsOf is digests for one queue.
+func digestsOf(ctx context.Context, cfg Config, c *client.Client, queue string) {
+	seen := looks{}
+	for {
+		members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true})
+		if client.ClassOf(err) == client.NotFound {
+			return // deleted meanwhile
+		}
+		if together := seen.add(members); together != nil {
+			recordDigests(cfg.History, queue, together)
+			return
+		}
+		if wait.For(ctx, restEvery) != nil {
+			cfg.Log("the members of %s were not seen at one index: %+v %v", queue, members, err)
+			recordDigests(cfg.History, queue, members)
+			return
+		}
+	}
 }
 
 // awaken wakes the members of all queues of the run, and waits until they answer, but not for long: a node may be away that
