@@ -46,6 +46,8 @@ const (
 	maxAheadAsleep = time.Second
 	// wakeRetry is the wait before a node tries again to wake a queue that has something to do.
 	wakeRetry = 2 * time.Second
+	// applyWait limits how long a member that is about to close waits until it has applied its log.
+	applyWait = time.Second
 	// surveyWake limits how long the answer to a survey waits for members to wake.
 	surveyWake = 300 * time.Millisecond
 )
@@ -296,11 +298,11 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	return true
 }
 
-// keepFigures keeps the figures of a queue that is at rest, before its member closes. A follower that has not applied its
-// whole log yet keeps none.
+// keepFigures keeps the figures of a queue that is at rest, before its member closes. A follower that does not apply its
+// whole log in time keeps none.
 func (a *asleep) keepFigures(q *Member) {
 	leads := a.leader == q.h.cfg.Node
-	if !leads && !q.group.AppliedAll() {
+	if !leads && !q.appliesAll() {
 		return
 	}
 	var o quorumq.Overview
@@ -310,6 +312,18 @@ func (a *asleep) keepFigures(q *Member) {
 	} else if text, err := json.Marshal(&o); err == nil {
 		a.spare = text
 	}
+}
+
+// appliesAll waits until a member whose log is committed has applied it: a follower may have just learned of the commit.
+func (q *Member) appliesAll() bool {
+	ctx, cancel := context.WithTimeout(q.h.cfg.Life, applyWait)
+	defer cancel()
+	for !q.group.AppliedAll() {
+		if wait.For(ctx, time.Millisecond) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // snapshotPays reports whether a snapshot before the queue hibernates spares more than it costs.
