@@ -198,6 +198,10 @@ func (o *Options) directory(seed uint64) (string, error) {
 // nodes of the run may share this machine's memory.
 const gcPercent = 25
 
+// ballastBytes count as live for the collector, and are never used, so they take no memory. While the history is small, a
+// quarter of it is filled within a moment: collecting took a third of this process's time, which the nodes need.
+const ballastBytes = 1 << 30
+
 // spareProcessors are processors of the Go runtime beyond the machine's: a collection or a large copy may hold one for a
 // while, and those who answer calls of nodes (local's tampering) and note times must not wait for it.
 const spareProcessors = 2
@@ -206,6 +210,7 @@ const spareProcessors = 2
 // directory.
 func (o *Options) record(ctx context.Context, p plan, dir string) (events []history.Event, found check.Report, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	defer runtime.KeepAlive(make([]byte, ballastBytes))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + spareProcessors))
 	begin := time.Now()
 	log := func(format string, args ...any) {
