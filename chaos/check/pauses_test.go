@@ -82,6 +82,24 @@ func TestPauseOfShortQueue(t *testing.T) {
 	}
 }
 
+// A change of members goes on after the fault that hit it: the next fault may hit another member of the same queue.
+func TestPauseAfterChange(t *testing.T) {
+	for class, test := range map[string]struct {
+		pause  time.Duration
+		broken bool
+	}{
+		"killed":      {1900 * ms, true},
+		MembersChange: {1900 * ms, false},
+	} {
+		before := history.Event{Kind: history.Fault, Fault: 9, Nodes: []string{"n3"}, Note: "change of anyone", Class: class}
+		events := with(at(100*ms, before), at(200*ms, history.Event{Kind: history.Healed, Fault: 9}))(
+			pausing("grpc/all", "disk failed", []string{"n1"}, test.pause, 1))
+		if g := goesOn(read(events)); g.Checked == 0 || (len(g.Broken) > 0) != test.broken {
+			t.Errorf("after %q: %+v", class, g)
+		}
+	}
+}
+
 // Faults that overlap cannot be distinguished: what counts is when clients go on after the last was
 // healed.
 func TestOverlappingFaults(t *testing.T) {

@@ -54,7 +54,7 @@ const givenUp = time.Minute
 // recoveries returns one for each fault, in order.
 func recoveries(events []history.Event) []Recovery {
 	bits, settings, idle := map[int]*history.Event{}, settingsOf(events), idleAfter(events)
-	heals := map[int]time.Duration{}
+	heals, next := map[int]time.Duration{}, afterChange(events)
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case history.Bit:
@@ -71,7 +71,7 @@ func recoveries(events []history.Event) []Recovery {
 		after := g.after(events, idle, healedLimit(settings))
 		for _, i := range g.faults {
 			r := recovery(events, idle, i, g)
-			r.Healed = -1
+			r.Healed, r.Fault.Short = -1, r.Fault.Short || next[i]
 			if at, healed := heals[r.Fault.Fault]; healed && r.Fault.Fault > 0 {
 				r.Healed = at
 			}
@@ -87,6 +87,18 @@ func recoveries(events []history.Event) []Recovery {
 		}
 	}
 	return out
+}
+
+// afterChange returns the faults, by index, that come next after one within a change of members. The change goes on, also
+// after a queue was seen with all its members, so the queue may lack one when the next fault hits another.
+func afterChange(events []history.Event) map[int]bool {
+	next, change := map[int]bool{}, false
+	for i := range events {
+		if e := &events[i]; e.Kind == history.Fault {
+			next[i], change = change, e.Class == MembersChange
+		}
+	}
+	return next
 }
 
 // recovery finds the first confirm of a message that was published after the fault, and
