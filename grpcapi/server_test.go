@@ -239,6 +239,9 @@ func TestNobodyIsServed(t *testing.T) {
 				if err = serr; err == nil && !m.IsClientStream { // it is read before the handler begins
 					err = errors.Join(stream.SendMsg(&emptypb.Empty{}), stream.CloseSend())
 				}
+				if errors.Is(err, io.EOF) { // the stream has ended already, and RecvMsg says why
+					err = nil
+				}
 				if err == nil {
 					err = stream.RecvMsg(&emptypb.Empty{})
 				}
