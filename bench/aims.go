@@ -30,6 +30,14 @@ func aims() []aim {
 	}
 }
 
+// aimedLoads returns the workloads of the rows.
+func aimedLoads() (all []peers.Workload) {
+	for _, a := range aims() {
+		all = append(all, a.load)
+	}
+	return all
+}
+
 // runAims measures the rows with nothing else in between, prints the table and stores the rows.
 func runAims(ctx context.Context, o options) error {
 	m := measurement{title: "What a message costs, three node processes", file: "aims", whole: !o.quick}
@@ -49,9 +57,7 @@ func aimRows(ctx context.Context, o options) ([]engineRow, error) {
 	if o.quick {
 		c.Time = quickTime
 	}
-	for _, a := range aims() {
-		c.Exactly = append(c.Exactly, a.load)
-	}
+	c.Exactly = aimedLoads()
 	report, err := peers.Run(ctx, c)
 	if report == nil {
 		return nil, err

@@ -23,35 +23,26 @@ func runTurns(ctx context.Context, o options, only string) error {
 	if only == "" {
 		only = "native,quorate"
 	}
-	var others, these []turn
+	builds := [...]string{o.against, o.binary} // which may be the same, to see how much turns differ by themselves
+	var turns [len(builds)][]turn
 	for i := range o.turns {
-		builds := []string{o.against, o.binary}
-		if i%2 == 1 { // who comes second finds warmer caches, or a fuller disk
-			slices.Reverse(builds)
-		}
-		for _, b := range builds {
-			t, err := takeTurn(ctx, o, b, only)
+		for k := range builds {
+			b := (i + k) % len(builds) // who comes second finds warmer caches, or a fuller disk
+			t, err := takeTurn(ctx, o, builds[b], only)
 			if err != nil {
-				return fmt.Errorf("turn %d of %s: %w", i+1, b, err)
+				return fmt.Errorf("turn %d of %s: %w", i+1, builds[b], err)
 			}
-			if b == o.against {
-				others = append(others, t)
-			} else {
-				these = append(these, t)
-			}
+			turns[b] = append(turns[b], t)
 		}
 	}
-	return printTurns(os.Stdout, others, these)
+	return printTurns(os.Stdout, turns[0], turns[1])
 }
 
 // takeTurn measures one build.
 func takeTurn(ctx context.Context, o options, binary, only string) (turn, error) {
-	c := peers.Config{Binary: binary, Only: only, Time: o.peersTime, Filter: o.filter, Log: os.Stderr, Stuck: o.results}
+	c := peers.Config{Binary: binary, Only: only, Time: o.peersTime, Exactly: aimedLoads(), Filter: o.filter, Log: os.Stderr, Stuck: o.results}
 	if o.quick {
 		c.Time = quickTime
-	}
-	for _, a := range aims() {
-		c.Exactly = append(c.Exactly, a.load)
 	}
 	report, err := peers.Run(ctx, c)
 	if err != nil {
