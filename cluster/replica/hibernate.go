@@ -120,7 +120,7 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.CommitIndex != s.LastIndex || q.group.Failed() != nil {
 		return nil
 	}
-	if q.exports.Load() > 0 || !q.connected() || q.h.above.Forwarders.Copying(l) {
+	if q.exports.Load() > 0 || !q.othersConnected() || q.h.above.Forwarders.Copying(l) {
 		return nil
 	}
 	// The entries that Stats has counted are all in the state, unless some are being applied.
@@ -151,8 +151,8 @@ func (q *Member) dueAsleep(at quorumq.Time, after time.Duration) (due int64, may
 	return due, due >= q.h.cfg.Clock.NowMs()+after.Milliseconds() && q.group.Ahead() <= maxAheadAsleep
 }
 
-// connected reports whether the nodes of all other members are connected.
-func (q *Member) connected() bool {
+// othersConnected reports whether the nodes of all other members are connected.
+func (q *Member) othersConnected() bool {
 	r, exists := q.h.cfg.Views.View().QueueByUID(q.uid)
 	return exists && !slices.ContainsFunc(r.Members, func(n id.NodeID) bool {
 		_, up := q.h.cfg.Transport.Connected(n)
