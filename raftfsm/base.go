@@ -154,6 +154,8 @@ func votesIn(servers []raft.Server, n id.NodeID) bool {
 // were removed disturb nobody.
 func (g *Group[R, E]) hear(command any) (any, error) {
 	switch c := command.(type) {
+	case *raft.AppendEntriesRequest:
+		return g.withoutApplied(c), nil
 	case *raft.RequestVoteRequest:
 		if !g.VotesFor(c.LastLogTerm, c.LastLogIndex) {
 			return nil, errBehind

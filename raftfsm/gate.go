@@ -29,7 +29,7 @@ import (
 // It keeps raft from installing a snapshot that has nothing new for this member. Raft would go
 // back to its state, drop the entries behind it, and count them as stored all the same.
 //
-// It keeps from raft what it must not hear of elections; see Group.hear.
+// It keeps from raft what it must not hear of elections, and entries that it would refuse without end; see Group.hear.
 //
 // It lets nobody but raft's main goroutine change a term; see SetHeartbeatHandler.
 type gate struct {
@@ -116,8 +116,8 @@ func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
 		return true
 	}
 	call.Command = command
-	switch c := command.(type) {
-	case *raft.AppendEntriesRequest:
+	switch c := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest: // also if raft gets none of its entries
 		wait = len(c.Entries) > 0 && t.disk.later
 	case *raft.InstallSnapshotRequest:
 		if t.known.covers(c) {
