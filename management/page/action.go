@@ -84,14 +84,14 @@ func (s *site) serveAction(x *action) http.HandlerFunc {
 			s.refuse(v, err)
 			return
 		}
-		if x.stays && r.Header.Get("HX-Request") == "true" {
+		if x.stays && v.byScript() {
 			s.say(w, out.said)
 			return
 		}
 		if out.said != "" {
 			v.leave(out.said)
 		}
-		if r.Header.Get("HX-Request") == "true" {
+		if v.byScript() {
 			w.Header().Set("HX-Redirect", out.next)
 			w.WriteHeader(http.StatusNoContent)
 			return

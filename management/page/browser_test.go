@@ -156,6 +156,19 @@ func (x *browser) post(path string, form url.Values) (code int, body, to string)
 	return x.do(r)
 }
 
+// refresh opens an address as the page's script does.
+func (x *browser) refresh(path string) {
+	x.t.Helper()
+	r, err := http.NewRequestWithContext(x.t.Context(), http.MethodGet, x.base+path, nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	r.Header.Set("HX-Request", "true")
+	if code, body, _ := x.do(r); code != http.StatusOK {
+		x.t.Fatalf("%s: %d\n%s", path, code, body)
+	}
+}
+
 // byScript sends a form as the page's script does.
 func (x *browser) byScript(path string, form url.Values) (code int, body string) {
 	x.t.Helper()

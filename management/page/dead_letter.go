@@ -47,7 +47,7 @@ func (p *deadLettersPage) Oldest() string {
 func loadDeadLetters(v *visit) (any, error) {
 	p := deadLettersPage{Reason: v.FormValue("reason"), Key: v.FormValue("key"), Number: v.FormValue("number"), Part: v.choiceOfMessages().Part}
 	var err error
-	if p.Queue, err = v.getQueue(); err != nil || v.Header.Get("HX-Request") == "true" {
+	if p.Queue, err = v.getQueue(); err != nil || v.byScript() {
 		return &p, err
 	}
 	var found peekPage

@@ -170,7 +170,7 @@ func (v *visit) importUpload() (*definitionsPage, error) {
 	if p.Result, err = v.importDocument(u, p.VHost, apply); err != nil {
 		return nil, err
 	}
-	if !u.chosen && v.Header.Get("HX-Request") != "true" {
+	if !u.chosen && !v.byScript() {
 		p.Text = string(u.document)
 	}
 	return p, nil

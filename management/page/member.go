@@ -38,7 +38,7 @@ func loadMembers(v *visit) (any, error) {
 		return nil, err
 	}
 	p.addLags()
-	if v.Header.Get("HX-Request") == "true" || !v.Can("administrator") {
+	if v.byScript() || !v.Can("administrator") {
 		return &p, nil
 	}
 	var nodes []nodeFigures

@@ -165,6 +165,7 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("%s: %d\n%s", path, code, body)
 		}
 	}
+	x.refresh("/ui/queues") // of a page that is being left
 	if body := x.page("/ui/queues"); !strings.Contains(body, "is deleted") {
 		t.Error("the notice is missing")
 	}

@@ -126,19 +126,18 @@ func (s *site) refuse(v *visit, err error) {
 		s.Logger.Error("a page could not be made", "path", v.URL.Path, "error", err)
 		f = &fault{Code: http.StatusInternalServerError, Kind: "internal_error", Reason: "this page could not be made; the node's log has the reason"}
 	}
-	byScript := v.Header.Get("HX-Request") == "true"
 	switch {
 	case f.Code == http.StatusUnauthorized:
 		setCookie(v.w, v.Request, sessionCookie, "", 0)
 		v.token = ""
 		to := address("/ui/login", "next", v.backHere())
-		if byScript {
+		if v.byScript() {
 			v.w.Header().Set("HX-Redirect", to)
 			v.w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		http.Redirect(v.w, v.Request, to, http.StatusSeeOther)
-	case byScript:
+	case v.byScript():
 		v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		v.w.Header().Set("HX-Retarget", "#notice")
 		v.w.Header().Set("HX-Reswap", "innerHTML")

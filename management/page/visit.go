@@ -84,6 +84,9 @@ func refused(err error) bool {
 	return is && f.Code == http.StatusForbidden
 }
 
+// byScript reports whether the page's script asks, which takes a part of the answer.
+func (v *visit) byScript() bool { return v.Header.Get("HX-Request") == "true" }
+
 // noticeCookie carries a sentence to the next page that is shown.
 const noticeCookie = "quorate_notice"
 
@@ -95,10 +98,11 @@ func (v *visit) leave(notice string) {
 	setCookie(v.w, v.Request, noticeCookie, base64.RawURLEncoding.EncodeToString([]byte(notice)), noticeTime)
 }
 
-// takeNotice returns what was left for this page.
+// takeNotice returns what was left for this page. A request of a script takes none: it shows a part of a page alone, and
+// the refresh of a page that is about to be left would take what was left for the next one.
 func (v *visit) takeNotice() string {
 	c, err := v.Cookie(noticeCookie)
-	if err != nil {
+	if err != nil || v.byScript() {
 		return ""
 	}
 	b, err := base64.RawURLEncoding.DecodeString(c.Value)
