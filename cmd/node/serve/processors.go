@@ -11,6 +11,9 @@ import (
 )
 
 const (
+	// mostFollowed is the largest number of processors that the node follows its work with. Where there are more, they are
+	// left to Go: a burst would wait for its processors until the next check.
+	mostFollowed = 2
 	// processorsEvery is the interval of checks of how much processor time the node uses.
 	processorsEvery = 500 * time.Millisecond
 	// moreAbove is the utilisation above which the node gets another processor. fewerBelow is the
@@ -19,7 +22,7 @@ const (
 	fewerAfter            = 10
 )
 
-// processors decides how many processors Go should use: as many as the node's work needs, beginning
+// processors decides how many of a few processors Go should use: as many as the node's work needs, beginning
 // with one. A goroutine that becomes ready wakes another processor to run it. That costs more than
 // most steps of a broker's work, and gains nothing while one processor has time for all of them.
 //
@@ -102,11 +105,17 @@ func (n *node) hashing(hashes int) {
 	n.processors.hashing(hashes)
 }
 
+// follows reports whether a node follows its work with its processors, given the environment's GOMAXPROCS and how many
+// processors Go uses by default.
+func follows(environment string, processors int) bool {
+	return environment == "" && processors <= mostFollowed
+}
+
 // watchUse follows how much processor time the node uses. It sets GOMAXPROCS to what the node's work needs, up to Go's own
-// default, plus the processors for password hashes, unless the environment sets GOMAXPROCS; it lets caches age; and it
-// collects garbage when the heap asks for it.
+// default, plus the processors for password hashes, unless there are more than mostFollowed of them or the environment sets
+// GOMAXPROCS; it lets caches age; and it collects garbage when the heap asks for it.
 func (n *node) watchUse() {
-	follow := os.Getenv("GOMAXPROCS") == ""
+	follow := follows(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0))
 	last, spent := time.Now(), vitals.ProcessorTime()
 	if follow {
 		n.processors.watch()

@@ -40,6 +40,22 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
+// A node with many processors leaves them to Go, as one does whose environment sets their number.
+func TestFollows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environment string
+		processors  int
+		want        bool
+	}{
+		{"", 1, true}, {"", 2, true}, {"", 3, false}, {"", 64, false}, {"2", 2, false}, {"1", 64, false},
+	} {
+		if is := follows(c.environment, c.processors); is != c.want {
+			t.Errorf("GOMAXPROCS=%q with %d processors: %t", c.environment, c.processors, is)
+		}
+	}
+}
+
 // Hashes get processors at once, and keep them for a while.
 func TestProcessorsForHashes(t *testing.T) {
 	t.Parallel()
