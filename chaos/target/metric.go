@@ -26,6 +26,7 @@ func Metric(ctx context.Context, c Cluster, node, name string) (float64, error) 
 		if err != nil {
 			return 0, fmt.Errorf("target: %w", err)
 		}
+		r.Header.Set("Accept-Encoding", "identity") // the node shares its processors with what is measured
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			return 0, fmt.Errorf("target: metrics of node %s: %w", node, err)
