@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// mostFollowed is the largest number of processors that the node follows its work with. Where there are more, they are
+	// fewProcessors is up to how many processors follow the work. Where there are more, they are
 	// left to Go: a burst would wait for its processors until the next check.
-	mostFollowed = 2
+	fewProcessors = 2
 	// processorsEvery is the interval of checks of how much processor time the node uses.
 	processorsEvery = 500 * time.Millisecond
 	// moreAbove is the utilisation above which the node gets another processor. fewerBelow is the
@@ -108,11 +108,11 @@ func (n *node) hashing(hashes int) {
 // follows reports whether a node follows its work with its processors, given the environment's GOMAXPROCS and how many
 // processors Go uses by default.
 func follows(environment string, processors int) bool {
-	return environment == "" && processors <= mostFollowed
+	return environment == "" && processors <= fewProcessors
 }
 
 // watchUse follows how much processor time the node uses. It sets GOMAXPROCS to what the node's work needs, up to Go's own
-// default, plus the processors for password hashes, unless there are more than mostFollowed of them or the environment sets
+// default, plus the processors for password hashes, unless there are more than fewProcessors of them or the environment sets
 // GOMAXPROCS; it lets caches age; and it collects garbage when the heap asks for it.
 func (n *node) watchUse() {
 	follow := follows(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0))
