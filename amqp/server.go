@@ -102,6 +102,20 @@ func New(c Config) *Server {
 	}
 }
 
+// AwaitServing waits until the node serves clients (EX-16); false: Shutdown was called.
+func (s *Server) AwaitServing() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.b.Serving.AwaitServing(ctx) == nil && !s.isStopping()
+}
+
 // Serve serves clients that connect to l until Shutdown; then it returns nil. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	l = s.cfg.Gate.Listen(l)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 
 	"github.com/quorate/quorate/amqp"
@@ -11,14 +12,16 @@ import (
 	"github.com/quorate/quorate/management"
 )
 
-// serveAMQP opens one listener for AMQP; an empty address is none. The listeners with and without
-// TLS share the bound of what is being received.
+// serveAMQP opens one listener for AMQP, once this node serves clients; an empty address is none. The listeners with and
+// without TLS share the bound of what is being received.
+//
+// Until then connections are refused: a client that knows several nodes goes to another one at once. One that was accepted
+// would wait for this node, because it takes an end of the handshake for a wrong password.
 func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.Config) error {
 	if address == "" {
 		return nil
 	}
-	l, err := listen(ctx, key, address)
-	if err != nil {
+	if err := usable(ctx, key, address); err != nil {
 		return err
 	}
 	c := amqp.Config{
@@ -34,12 +37,36 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	s := amqp.New(c)
 	n.amqp = append(n.amqp, s)
 	go func() {
-		if err := s.Serve(l); err != nil {
-			n.failed <- fmt.Errorf("%s: %w", key, err)
+		if err := serveWhenServing(context.WithoutCancel(ctx), s, key, address, n.log); err != nil {
+			n.failed <- err
 		}
 	}()
-	n.log.Info("AMQP is served", "address", address, "tls", secure != nil)
 	return nil
+}
+
+// serveWhenServing opens the listener when the node serves clients, and serves them until the server is shut down.
+func serveWhenServing(ctx context.Context, s *amqp.Server, key, address string, log *slog.Logger) error {
+	if !s.AwaitServing() {
+		return nil
+	}
+	l, err := listen(ctx, key, address)
+	if err != nil {
+		return err
+	}
+	log.Info("AMQP is served", "listener", key, "address", address)
+	if err := s.Serve(l); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// usable reports why nobody could listen at an address.
+func usable(ctx context.Context, key, address string) error {
+	l, err := listen(ctx, key, address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // serveManagement serves the HTTP API behind the clients' gate, which counts its connections until
