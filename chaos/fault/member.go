@@ -79,7 +79,8 @@ func rebuilding(ctx context.Context, s *Scene, node string, pick uint64) (client
 	}
 }
 
-// rebuild waits, when it is healed, for the member.
+// rebuild waits, when it is healed, for the member. The operation ends with the node that runs it, which another fault may
+// have ended; the nodes themselves see then to what it has left.
 func rebuild(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 	started, bit := rebuilding(ctx, s, c.Nodes[0], c.Pick)
 	return Fault{Bit: bit, Last: true, Heal: func(ctx context.Context) error {
@@ -89,6 +90,10 @@ func rebuild(ctx context.Context, s *Scene, c Choice) (Fault, error) {
 			return nil
 		}
 		_, err := s.Client.WatchOperation(ctx, started.Operation.ID, nil)
+		if client.ClassOf(err) == client.NotFound {
+			s.Log("the member on node %s is built anew without anybody who watches: %v", c.Nodes[0], err)
+			return nil
+		}
 		return err
 	}}, nil
 }

@@ -41,7 +41,7 @@ func processKinds() []Kind {
 			Roles: []Role{Leader, Follower, Anyone}, Alone: true, Named: true, Shortest: time.Second, Longest: 4 * time.Second,
 		}, "evict nodes from machines", evict),
 		using(Kind{
-			Name: "strobe", Does: "stops processes for 250 ms and lets them go on for 150, over and over", Class: "paused", Roles: []Role{Leader, Follower, Anyone},
+			Name: "strobe", Does: "stops processes for 250 ms and lets them go on for 150, over and over", Class: "flapping", Roles: []Role{Leader, Follower, Anyone},
 			Shortest: 2 * time.Second, Longest: 6 * time.Second,
 		}, "pause processes", strobe),
 	}
