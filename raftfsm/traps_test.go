@@ -316,6 +316,43 @@ func TestTrapInstallSnapshot(t *testing.T) {
 	}
 }
 
+// Entries that follow an installed snapshot are refused when they come a second time, because raft looks in the log for the
+// entry before them. Group.withoutApplied leaves out what the member has applied.
+func TestTrapEntriesBehindSnapshotTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := trapNodes(t, 1, func(_ int, n *trapNode, _ *raft.Config) { n.logs.monotonic = true })
+		defer stop(all...)
+		n := trapLeader(t, all...)
+		const snapshot = 50
+		term := n.raft.CurrentTerm() + 1
+		var installed raft.InstallSnapshotResponse
+		err := outsider(n).InstallSnapshot(n.id, "n1", &raft.InstallSnapshotRequest{
+			RPCHeader: trapHeader("n9"), SnapshotVersion: 1, Term: term, LastLogIndex: snapshot, LastLogTerm: term, ConfigurationIndex: 1,
+			Configuration: raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "n1"}}}),
+		}, &installed, strings.NewReader(""))
+		if err != nil || !installed.Success {
+			t.Fatalf("%+v, %v", installed, err)
+		}
+		appends := func() bool {
+			var answer raft.AppendEntriesResponse
+			err := outsider(n).AppendEntries(n.id, "n1", &raft.AppendEntriesRequest{
+				RPCHeader: trapHeader("n9"), Term: term, PrevLogEntry: snapshot, PrevLogTerm: term,
+				Entries: []*raft.Log{{Index: snapshot + 1, Term: term, Data: []byte("x")}},
+			}, &answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.Success
+		}
+		if !appends() {
+			t.Fatal("the first entry behind the snapshot is refused")
+		}
+		if appends() {
+			t.Error("raft has changed: it takes an entry behind a snapshot a second time")
+		}
+	})
+}
+
 // A snapshot is refused while the last configuration has not reached the machine.
 // Group.Snapshot hands the refusal on, and the next entry makes a snapshot due again.
 func TestTrapSnapshotBehindConfiguration(t *testing.T) {
