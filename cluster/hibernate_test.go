@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/leader"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -124,6 +125,43 @@ func TestLeaderStaysOverHibernation(t *testing.T) {
 		n.sleeps(q)
 		if at := n.lastLed(q); at != led {
 			t.Errorf("node %s woke it, and node %s leads it instead of %s", nodes[k%3], at, led)
+		}
+	}
+}
+
+// A queue that hibernated is led by a node that does not drain when it wakes, also if its last leader's node drains.
+func TestDrainedLeadsNoneThatWakes(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t, 10*time.Second)
+	queues := map[id.NodeID]id.QueueUID{}
+	for _, i := range []id.NodeID{"a", "b", "c"} {
+		queues[i] = n.nodes["a"].declare(t, "led by "+string(i), 3)
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), queues[i], i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, q := range queues {
+		n.sleeps(q)
+		if at := n.lastLed(q); at != i {
+			t.Fatalf("node %s led it last, want %s", at, i)
+		}
+	}
+	if err := n.nodes["b"].unloader.Drain(testContext(t), func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "all know that b drains", func() error {
+		for i, node := range n.nodes {
+			if !node.mux.Drains("b") {
+				return fmt.Errorf("%s does not", i)
+			}
+		}
+		return nil
+	})
+	for i, q := range queues {
+		n.nodes["a"].publish(t, q, "wakes it", quorumq.Unlimited)
+		n.sleeps(q)
+		if at := n.lastLed(q); at == "b" || i != "b" && at != i {
+			t.Errorf("node %s leads the queue that %s led before, though b drains", at, i)
 		}
 	}
 }

@@ -166,7 +166,7 @@ func (c *Cluster) connect() error {
 	c.judge = metadata.NewJudge(c.View, c.givenUp, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Transport: lateMux{c}, Dead: c.dead, Logger: c.log,
-		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
+		Drains: func(n id.NodeID) bool { return c.mux.Drains(n) }, SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
 	})
 	if err != nil {
 		return err

@@ -160,39 +160,74 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// standsFirst reports whether the member of a node stands at once for a group whose logs are equal, but for those of nodes
+// that are behind, on the nodes a, b and c, of which some drain.
+func standsFirst(t *testing.T, self, formerly id.NodeID, behind, drain []id.NodeID) bool {
+	t.Helper()
+	const group, index = 1, 10
+	k := newTestCore(self)
+	k.config.Drains = func(n id.NodeID) bool { return slices.Contains(drain, n) }
+	now := start()
+	last := func(n id.NodeID) uint64 {
+		if slices.Contains(behind, n) {
+			return index - 1
+		}
+		return index
+	}
+	answers := map[id.NodeID]Answer{}
+	for _, n := range []id.NodeID{"a", "b", "c"} {
+		if n != self {
+			k.judge(now, n, false)
+			answers[n] = Answer{Votes: true, LastTerm: 5, LastIndex: last(n)}
+		}
+	}
+	k.observe(now, group, follower("", 5))
+	k.requestElection(now, group, formerly)
+	if !slices.Contains(k.tick(now).survey, group) {
+		t.Fatal("not surveyed")
+	}
+	return k.conclude(now, Surveyed{Group: group, LastTerm: 5, LastIndex: last(self)}, answers)
+}
+
+// Of members whose logs are equal, those of nodes that drain stand last, though one of them led the group formerly; if
+// all drain, or only they have the newest log, they stand as ever.
+func TestDrainingStandLast(t *testing.T) {
+	for name, x := range map[string]struct {
+		formerly      id.NodeID
+		behind, drain []id.NodeID
+		first         []id.NodeID // one of them stands first
+	}{
+		"the former leader":                {"a", nil, []id.NodeID{"a"}, []id.NodeID{"b", "c"}},
+		"two, and the former leader":       {"b", nil, []id.NodeID{"a", "b"}, []id.NodeID{"c"}},
+		"two, and no former leader":        {"", nil, []id.NodeID{"b", "c"}, []id.NodeID{"a"}},
+		"another than the former leader":   {"a", nil, []id.NodeID{"b"}, []id.NodeID{"a"}},
+		"all":                              {"c", nil, []id.NodeID{"a", "b", "c"}, []id.NodeID{"c"}},
+		"the only one with all of the log": {"", []id.NodeID{"b", "c"}, []id.NodeID{"a"}, []id.NodeID{"a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stand []id.NodeID
+			for _, self := range []id.NodeID{"a", "b", "c"} {
+				if standsFirst(t, self, x.formerly, x.behind, x.drain) {
+					stand = append(stand, self)
+				}
+			}
+			if len(stand) != 1 || !slices.Contains(x.first, stand[0]) {
+				t.Errorf("%q stand, want one of %q", stand, x.first)
+			}
+		})
+	}
+}
+
 // Of members whose logs are equal, that of the node which led the group formerly stands first; without such a node, lots
 // decide, and only one member takes itself for the first.
 func TestFormerLeaderStandsFirst(t *testing.T) {
-	const group, index = 1, 10
 	all := []id.NodeID{"a", "b", "c"}
-	stands := func(self, formerly id.NodeID, behind id.NodeID) bool {
-		k := newTestCore(self)
-		now := start()
-		answers := map[id.NodeID]Answer{}
-		for _, n := range all {
-			if n == self {
-				continue
-			}
-			k.judge(now, n, false)
-			answers[n] = Answer{Votes: true, LastTerm: 5, LastIndex: index}
-			if n == behind {
-				answers[n] = Answer{Votes: true, LastTerm: 5, LastIndex: index - 1}
-			}
-		}
-		k.observe(now, group, follower("", 5))
-		k.requestElection(now, group, formerly)
-		if !slices.Contains(k.tick(now).survey, group) {
-			t.Fatal("not surveyed")
-		}
-		mine := Surveyed{Group: group, LastTerm: 5, LastIndex: index}
-		if self == behind {
-			mine.LastIndex--
-		}
-		return k.conclude(now, mine, answers)
+	stands := func(self, formerly id.NodeID, behind ...id.NodeID) bool {
+		return standsFirst(t, self, formerly, behind, nil)
 	}
 	for _, formerly := range all {
 		for _, self := range all {
-			if got := stands(self, formerly, ""); got != (self == formerly) {
+			if got := stands(self, formerly); got != (self == formerly) {
 				t.Errorf("%s led, and %s stands: %v", formerly, self, got)
 			}
 		}
@@ -202,7 +237,7 @@ func TestFormerLeaderStandsFirst(t *testing.T) {
 	}
 	first := 0
 	for _, self := range all {
-		if stands(self, "", "") {
+		if stands(self, "") {
 			first++
 		}
 	}

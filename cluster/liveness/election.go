@@ -131,7 +131,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 			continue
 		}
 		agree++
-		if standsBefore(n, a, c.config.Node, mine, m.formerly) {
+		if c.standsBefore(n, a, mine, m.formerly) {
 			rank++
 		}
 	}
@@ -151,12 +151,14 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 	return true
 }
 
-// standsBefore reports whether the other node's member stands for election before this one's: its
-// log is newer; or as new, and it led formerly; or it is its turn by lot, which spreads groups over nodes.
-func standsBefore(other id.NodeID, a Answer, self id.NodeID, mine Surveyed, formerly id.NodeID) bool {
-	g := uint64(mine.Group)
+// standsBefore reports whether the other node's member stands for election before this one's: its log is newer; or as new,
+// and this node alone drains; or neither does, or both do, and it led formerly; or it is its turn by lot, which spreads
+// groups over nodes. A log that is newer goes first although its node drains, because others may not win without it.
+func (c *core) standsBefore(other id.NodeID, a Answer, mine Surveyed, formerly id.NodeID) bool {
+	self, g := c.config.Node, uint64(mine.Group)
 	return cmp.Or(
 		cmp.Compare(a.LastTerm, mine.LastTerm), cmp.Compare(a.LastIndex, mine.LastIndex),
+		compareBool(c.config.Drains(self), c.config.Drains(other)),
 		compareBool(other == formerly, self == formerly),
 		cmp.Compare(mixNode(other, g), mixNode(self, g)), cmp.Compare(other, self)) > 0
 }

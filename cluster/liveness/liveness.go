@@ -88,6 +88,9 @@ type Config struct {
 	Transport Transport
 	// Dead is a second opinion: it reports nodes that gossip holds for dead. nil: none.
 	Dead func(n id.NodeID) bool
+	// Drains reports that a node, which may be this one, is to lead nothing that another one can lead; nil: none does. It
+	// must not block.
+	Drains func(n id.NodeID) bool
 	// Judged is notified that a node was found lost, or not any more; nil: nothing is called. It must not block.
 	Judged func()
 	Logger *slog.Logger // nil: slog.DiscardHandler
@@ -188,6 +191,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Dead == nil {
 		c.Dead = func(id.NodeID) bool { return false }
+	}
+	if c.Drains == nil {
+		c.Drains = func(id.NodeID) bool { return false }
 	}
 	if c.Judged == nil {
 		c.Judged = func() {}

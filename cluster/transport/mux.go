@@ -129,7 +129,7 @@ func (m *Mux) Recheck() {
 }
 
 // TakeOver sets whether members here take leadership that a peer hands over, which they do at first. A group that
-// elects a leader because it has none is free to elect them either way. Peers are notified.
+// elects a leader because it has none may elect them either way, if others cannot lead. Peers are notified.
 func (m *Mux) TakeOver(may bool) {
 	m.noLead.Store(!may)
 	m.Say()
