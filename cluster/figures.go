@@ -17,7 +17,8 @@ import (
 )
 
 // LedFigures yields the figures of the queues that this node leads, and of those that
-// hibernate and that it led last, or whose last leader's node it stands in for, in no order.
+// hibernate and that it led last, or whose last leader's node it stands in for, in no order;
+// without those of whose members' nodes it is not connected to a majority.
 // They cost no round to other members: a leader that is cut off may yield what is old (ST-3
 // does not hold for them).
 func (c *Cluster) LedFigures() iter.Seq2[id.QueueUID, *quorumq.Overview] {

@@ -307,6 +307,53 @@ func TestHibernateAndShow(t *testing.T) {
 	}
 }
 
+// A queue that hibernates is in no list and no sum while the node that led it last is not connected to a majority of the
+// members' nodes. Who asks for it alone sees it as it was.
+func TestHibernateWithoutMajority(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t, 10*time.Second)
+	q, alone := n.nodes["a"].declare(t, "q", 3), n.nodes["a"].declare(t, "alone", 1)
+	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
+	if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "a"); err != nil {
+		t.Fatal(err)
+	}
+	n.sleeps(q)
+	if at := n.lastLed(q); at != "a" {
+		t.Fatalf("node %s led it last", at)
+	}
+	a := n.nodes["a"]
+	poll(t, "the queue with one member hibernates", func() error {
+		if _, sleeps := a.asleep(alone); !sleeps {
+			return errWaiting
+		}
+		return nil
+	})
+	want, _ := a.asleep(q)
+	n.stop("b", "c")
+	n.miss("b", "c")
+	if all := n.shows(q); len(all) > 0 {
+		t.Errorf("without a majority it is shown as %+v", all)
+	}
+	if all := n.shows(alone); len(all) != 1 {
+		t.Errorf("a queue whose only member is there is shown as %+v", all)
+	}
+	all, err := a.AllFigures(testContext(t), nil)
+	if err != nil || all.Queues[q] != nil || all.Queues[alone] == nil {
+		t.Errorf("listed as %+v, the one with a majority as %+v, %v", all.Queues[q], all.Queues[alone], err)
+	}
+	if s, err := a.leaders.Figures(testContext(t), q); err != nil || s.Overview != *want || !s.Hibernated || len(s.Online) != 1 {
+		t.Errorf("asked for alone it is %+v, %v", s, err)
+	}
+	n.start("b")
+	poll(t, "it is shown again, by the node that led it last", func() error {
+		all := n.shows(q)
+		if o, shown := all["a"]; len(all) != 1 || !shown || o != *want {
+			return fmt.Errorf("%+v", all)
+		}
+		return nil
+	})
+}
+
 // miss waits until the nodes that run have no connection to some that do not.
 func (n *testNodes) miss(gone ...id.NodeID) {
 	n.t.Helper()

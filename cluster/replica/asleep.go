@@ -2,6 +2,8 @@ package replica
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -56,11 +58,22 @@ func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Over
 	return &nodev1.QueueStatusResponse{Leader: string(a.leader), Group: a.status, Hibernated: true}, kept
 }
 
-// shown returns what is kept about the hibernating queues whose figures this node shows: those that it led last, and those
-// for which it stands in for the node that did.
+// shown returns what is kept about the hibernating queues whose figures this node shows: those that answersFor returns, if
+// they can be used.
 func (h *Host) shown() map[id.QueueUID]*asleep {
 	v := h.cfg.Views.View()
 	up := h.connected(v)
+	all := h.answersFor(v, up)
+	maps.DeleteFunc(all, func(uid id.QueueUID, _ *asleep) bool {
+		r, exists := v.QueueByUID(uid)
+		return exists && !usable(r, up)
+	})
+	return all
+}
+
+// answersFor returns what is kept about the hibernating queues that this node wakes when their settings change: those that it
+// led last, and those for which it stands in for the node that did.
+func (h *Host) answersFor(v *catalog.View, up map[id.NodeID]bool) map[id.QueueUID]*asleep {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	all := make(map[id.QueueUID]*asleep, len(h.asleep))
@@ -79,22 +92,24 @@ func (h *Host) shown() map[id.QueueUID]*asleep {
 }
 
 // standsIn reports whether this node may show the figures of a hibernating queue although another node led it last, and
-// whether it does so unasked. It may if that node is not connected, and a majority of the members' nodes is: without one,
-// the queue cannot be used, and is not to look as if it could. Unasked, only the first of these does, so that sums over
-// nodes count the queue once.
+// whether it does so unasked. It may if that node is not connected, and the queue is usable. Unasked, only the first member's
+// node that is connected does, so that sums over nodes count the queue once.
 func (h *Host) standsIn(r *catalog.QueueRecord, leader id.NodeID, up map[id.NodeID]bool) (may, unasked bool) {
+	may = !up[leader] && usable(r, up)
+	first := slices.IndexFunc(r.Members, func(m id.NodeID) bool { return up[m] })
+	return may, may && r.Members[first] == h.cfg.Node
+}
+
+// usable reports whether a majority of the nodes of a queue's members is connected: without one, the queue cannot be used, and
+// is not to look as if it could.
+func usable(r *catalog.QueueRecord, up map[id.NodeID]bool) bool {
 	there := 0
 	for _, m := range r.Members {
-		if !up[m] {
-			continue
+		if up[m] {
+			there++
 		}
-		if there == 0 {
-			unasked = m == h.cfg.Node
-		}
-		there++
 	}
-	may = !up[leader] && 2*there > len(r.Members)
-	return may, may && unasked
+	return 2*there > len(r.Members)
 }
 
 // connected returns the nodes to which this one is connected, and itself.

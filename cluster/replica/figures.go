@@ -13,8 +13,9 @@ import (
 
 // Figures yields the figures of the queues that this node leads, and of hibernating ones that it
 // led last, in no order. While the node is not connected that led a hibernating queue last, the first
-// of its members' nodes that is there stands in for it. Figures does not ask other members, so a
-// leader that is cut off may yield old figures.
+// of its members' nodes that is there stands in for it. A hibernating queue is left out while this node
+// is not connected to a majority of its members' nodes, as an awake one has no leader then. Figures does
+// not ask other members, so a leader that is cut off may yield old figures.
 func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
 		var o quorumq.Overview

@@ -163,7 +163,7 @@ func (h *Host) reconfigure(v *catalog.View) {
 			q.box.post(q.configure)
 		}
 	}
-	for uid, a := range h.shown() {
+	for uid, a := range h.answersFor(v, h.connected(v)) {
 		r, exists := v.QueueByUID(uid)
 		if o := a.figures(); exists && o != nil && h.settingsDiffer(v, r, o.Config) {
 			h.Wake(uid)
