@@ -399,7 +399,7 @@ func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 	}
 	same := a.term == g.GetTerm() && a.last == g.GetLastIndex()
 	if !same {
-		h.Wake(id.QueueUID(g.GetGroup()))
+		h.WakeInTurn(id.QueueUID(g.GetGroup()))
 	}
 	return same
 }

@@ -165,15 +165,12 @@ func TestDeletionOfOneThatStaysAwake(t *testing.T) {
 	uid := h.declare("q")
 	h.publish(uid, 1, "x")
 	h.mayRest(uid)
-	claim := make(chan struct{})
-	h.mu.Lock()
-	h.claims[uid] = claim
-	h.mu.Unlock()
+	release := h.claim(uid)
 	q := h.hides(uid, false)
 	h.mustPropose(&catalog.DrainDeleteQueue{VHost: "/", Name: "q", UID: uid})
 	h.follows(uid)
 	h.stayAwake(q)
-	h.release(uid, claim)
+	release()
 	h.isDeleted(uid)
 }
 
@@ -298,4 +295,44 @@ func TestWakingIsNoChangeOfLeader(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// claim keeps a queue from being opened until release is called, or the test ends.
+func (h *testHost) claim(uid id.QueueUID) (release func()) {
+	claim := make(chan struct{})
+	h.mu.Lock()
+	h.claims[uid] = claim
+	h.mu.Unlock()
+	release = sync.OnceFunc(func() { h.release(uid, claim) })
+	h.t.Cleanup(release)
+	return release
+}
+
+// A queue that a client asks for wakes before those that wake for other reasons, however many these are.
+func TestClientsWakeFirst(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	asked := h.declare("asked for")
+	h.lay(asked)
+	var releases []func()
+	for i := range maxOpening + 2 {
+		uid := h.declare(fmt.Sprint("other ", i))
+		h.lay(uid)
+		releases = append(releases, h.claim(uid))
+		h.WakeInTurn(uid)
+		if i >= maxOpening {
+			continue // it stays in line
+		}
+		h.poll("one more is being opened", func() error {
+			h.mu.RLock()
+			defer h.mu.RUnlock()
+			if h.wakers != i+1 || len(h.demand.asked) > 0 {
+				return errWaiting
+			}
+			return nil
+		})
+	}
+	h.Rouse(asked)
+	releases[0]() // the only one that comes to its end
+	h.led(asked)
 }

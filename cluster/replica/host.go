@@ -46,8 +46,7 @@ type Host struct {
 	mu       sync.RWMutex // guards what follows
 	queues   map[id.QueueUID]*Member
 	claims   map[id.QueueUID]chan struct{} // being opened; closed when done
-	demand   []id.QueueUID                 // to be opened before others, oldest first
-	demanded map[id.QueueUID]struct{}      // the same as demand, as a set
+	demand   demand                        // to be opened before others
 	wakers   int                           // goroutines that open what is in demand
 	young    map[id.QueueUID]struct{}      // opened on demand, in no view that was followed yet
 	changing map[id.QueueUID]struct{}      // held here, with a change of members in progress

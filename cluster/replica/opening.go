@@ -77,9 +77,15 @@ func (h *Host) unclaimed(uid id.QueueUID) {
 	}
 }
 
-// Wake makes a member that is not open be opened before others, because somebody asks for it. It
+// Wake makes a member that is not open be opened before others, because a client or another node waits for it. It
 // does not block. It returns false if this node has no member to open.
-func (h *Host) Wake(uid id.QueueUID) bool {
+func (h *Host) Wake(uid id.QueueUID) bool { return h.wake(uid, true) }
+
+// WakeInTurn is Wake where nobody waits, or whoever waits can: those for which Wake was called go first.
+func (h *Host) WakeInTurn(uid id.QueueUID) bool { return h.wake(uid, false) }
+
+// wake is Wake, or WakeInTurn if nobody waits.
+func (h *Host) wake(uid id.QueueUID, waits bool) bool {
 	v := h.cfg.Views.View()
 	r, exists := v.QueueByUID(uid)
 	// A member that joins is opened by the reconcile loop, which keeps the right order.
@@ -91,11 +97,10 @@ func (h *Host) Wake(uid id.QueueUID) bool {
 	if h.closed || h.full || h.damaged[uid] != nil {
 		return false
 	}
-	if _, asked := h.demanded[uid]; asked || h.queues[uid] != nil {
+	if h.queues[uid] != nil {
 		return true
 	}
-	h.demanded[uid] = struct{}{}
-	h.demand = append(h.demand, uid)
+	h.demand.add(uid, waits)
 	if h.wakers < maxOpening {
 		h.wakers++
 		h.opening.Go(h.serveDemand)
@@ -107,14 +112,12 @@ func (h *Host) Wake(uid id.QueueUID) bool {
 func (h *Host) serveDemand() {
 	for {
 		h.mu.Lock()
-		if len(h.demand) == 0 || h.closed {
+		uid, some := h.demand.next()
+		if !some || h.closed {
 			h.wakers--
 			h.mu.Unlock()
 			return
 		}
-		uid := h.demand[0]
-		h.demand = h.demand[1:]
-		delete(h.demanded, uid)
 		h.young[uid] = struct{}{} // before open looks at the view
 		h.mu.Unlock()
 		if r, exists := h.cfg.Views.View().QueueByUID(uid); exists {

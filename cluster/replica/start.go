@@ -42,7 +42,7 @@ func New(c Config) *Host {
 		asleep:   map[id.QueueUID]*asleep{},
 		toDrop:   map[id.QueueUID]struct{}{},
 		claims:   map[id.QueueUID]chan struct{}{},
-		demanded: map[id.QueueUID]struct{}{},
+		demand:   newDemand(),
 		young:    map[id.QueueUID]struct{}{},
 		queues:   map[id.QueueUID]*Member{},
 		damaged:  map[id.QueueUID]error{},
@@ -126,7 +126,7 @@ func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 		// done so.
 		h.timers.again(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
 	}
-	h.Wake(q)
+	h.WakeInTurn(q)
 }
 
 // rearm sets the timers again, because the cluster's time was set.
