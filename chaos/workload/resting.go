@@ -23,14 +23,15 @@ func Resting() Kind {
 }
 
 // HibernateAfter is timeouts.hibernate of nodes that are made to run workloads on. A node looks at the queues that it leads
-// four times within it, so they hibernate when they have rested for up to a quarter longer.
+// four times within it, so they hibernate when they have rested for up to a quarter longer; and for up to four times as long
+// if they were woken soon the last times.
 const HibernateAfter = 2 * time.Second
 
 const (
 	restingQueues = 4 // besides the one whose messages expire
 	// restFor is the time between two bursts, and between two visits of a consumer, about: whenever in between the other
 	// comes, the queue rests for long enough before or after that.
-	restFor  = 4 * HibernateAfter
+	restFor  = 10 * HibernateAfter
 	restStay = 500 * time.Millisecond
 	// restTTL lets a queue hibernate before its messages expire: none does that has something to do within
 	// HibernateAfter.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -20,6 +21,17 @@ type asleep struct {
 
 	term, last uint64 // where its log ends
 	due        int64  // when it has something to do, in the cluster's time in ms; 0: never
+
+	since   time.Time   // when it began to hibernate; zero: before this node's start
+	wakeful wakefulness // its member's then
+}
+
+// woken returns the wakefulness of a member that wakes now.
+func (a *asleep) woken(after time.Duration) wakefulness {
+	if a.since.IsZero() {
+		return 0
+	}
+	return a.wakeful.next(time.Since(a.since), after)
 }
 
 // figures returns the queue's figures; nil: there are none, or a newer build wrote them in a form that this one cannot read.

@@ -156,7 +156,7 @@ func configurationChanged(old, now *catalog.View) bool {
 }
 
 // reconfigure makes every queue that this node leads compare its configuration. It wakes
-// hibernating queues that it shows if theirs has changed.
+// hibernating queues that it answers for if theirs has changed.
 func (h *Host) reconfigure(v *catalog.View) {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {

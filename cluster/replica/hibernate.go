@@ -85,11 +85,7 @@ func (h *Host) hibernate(stop <-chan struct{}) {
 func (h *Host) resting(after time.Duration) []resting {
 	var all []resting
 	for _, q := range h.Members() {
-		idle := q.group.Idle()
-		if idle < after {
-			q.restless = 0
-		}
-		if idle < max(after, q.restless) {
+		if !q.rested(q.group.Idle(), after) {
 			continue
 		}
 		if w := q.rests(after); w != nil {
@@ -97,6 +93,14 @@ func (h *Host) resting(after time.Duration) []resting {
 		}
 	}
 	return all
+}
+
+// rested reports whether a queue that has been idle for so long has rested for long enough.
+func (q *Member) rested(idle, after time.Duration) bool {
+	if idle < after {
+		q.restless = 0
+	}
+	return idle >= max(q.wakeful.rest(after), q.restless)
 }
 
 // keepAwake wakes the members that are closed, because others could not be.
@@ -270,7 +274,9 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	if q.snapshotPays() && q.group.SnapshotAtRest() != nil {
 		return false
 	}
-	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}
+	a := &asleep{
+		leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs(), since: time.Now(), wakeful: q.wakeful,
+	}
 	a.keepFigures(q)
 	h.mu.Lock()
 	h.unclaimed(q.uid)

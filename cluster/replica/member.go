@@ -34,6 +34,7 @@ type Member struct {
 
 	expiry expiry
 
+	wakeful  wakefulness   // does not change
 	restless time.Duration // how long the queue must be idle before another attempt to let it hibernate; belongs to the goroutine of these attempts
 
 	running atomic.Bool  // start was called

@@ -44,9 +44,12 @@ func (h *Host) open(r *catalog.QueueRecord) error {
 		h.mu.Unlock()
 		return q.close()
 	}
+	slept := h.asleep[uid]
+	if slept != nil {
+		q.wakeful = slept.woken(h.cfg.HibernateAfter)
+	}
 	h.queues[uid] = q
 	delete(h.joiners, uid)
-	slept := h.asleep[uid]
 	h.mu.Unlock()
 	q.start()
 	if slept != nil {
