@@ -1,6 +1,7 @@
 package rebalance
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/operator/api/v1alpha1"
@@ -122,6 +125,32 @@ func requestOf(o *v1alpha1.QuorateRebalance, dryRun bool) client.RebalanceQueues
 		Queues: client.QueueFilter{VHost: o.Spec.Queues.VHost, Pattern: o.Spec.Queues.Pattern},
 		DryRun: dryRun, LeadersOnly: o.Spec.Scope == v1alpha1.RebalanceLeaders,
 	}
+}
+
+// kindRebalance is how the broker names the operation.
+const kindRebalance = "rebalance-queues"
+
+// interrupted returns the operation that was begun for an object before that was recorded: one that runs, and that no other
+// object of the cluster has. To follow that of another object would report its end for this one, and a cancellation would end it.
+func interrupted(o *v1alpha1.QuorateRebalance, all []v1alpha1.QuorateRebalance, running []client.Operation) *client.Operation {
+	others := map[string]bool{}
+	for i := range all {
+		other := &all[i]
+		if op := other.Status.Operation; op != nil && clusterOf(other) == clusterOf(o) && kube.ObjectKeyFromObject(other) != kube.ObjectKeyFromObject(o) {
+			others[op.ID] = true
+		}
+	}
+	for i := range running {
+		if op := &running[i]; op.Kind == kindRebalance && !others[op.ID] {
+			return op
+		}
+	}
+	return nil
+}
+
+// clusterOf returns the name of an object's cluster.
+func clusterOf(o *v1alpha1.QuorateRebalance) types.NamespacedName {
+	return types.NamespacedName{Namespace: cmp.Or(o.Spec.Cluster.Namespace, o.Namespace), Name: o.Spec.Cluster.Name}
 }
 
 // ended returns the phase of an operation that has ended.

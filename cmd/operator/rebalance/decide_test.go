@@ -56,6 +56,41 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// An operation that another object of the cluster has begun is not taken for the one that was begun for an object before the
+// operator was killed. Objects of other clusters, and what the object itself has, say nothing of that.
+func TestInterrupted(t *testing.T) {
+	of := func(namespace, name, inNamespace, cluster, operation string) v1alpha1.QuorateRebalance {
+		o := v1alpha1.QuorateRebalance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		o.Spec.Cluster = v1alpha1.ClusterReference{Namespace: inNamespace, Name: cluster}
+		if operation != "" {
+			o.Status.Operation = &v1alpha1.OperationStatus{ID: operation}
+		}
+		return o
+	}
+	own := of("shop", "even", "", "main", "")
+	running := []client.Operation{{ID: "n.1.1", Kind: "grow-queues"}, {ID: "n.1.2", Kind: kindRebalance}, {ID: "n.1.3", Kind: kindRebalance}}
+	for what, c := range map[string]struct {
+		others []v1alpha1.QuorateRebalance
+		want   string
+	}{
+		"it is alone":               {nil, "n.1.2"},
+		"another has the first":     {[]v1alpha1.QuorateRebalance{of("shop", "other", "", "main", "n.1.2")}, "n.1.3"},
+		"of another namespace":      {[]v1alpha1.QuorateRebalance{of("team", "even", "shop", "main", "n.1.2")}, "n.1.3"},
+		"others have both":          {[]v1alpha1.QuorateRebalance{of("shop", "a", "", "main", "n.1.2"), of("shop", "b", "shop", "main", "n.1.3")}, ""},
+		"of another cluster":        {[]v1alpha1.QuorateRebalance{of("shop", "other", "", "test", "n.1.2"), of("team", "other", "", "main", "n.1.2")}, "n.1.2"},
+		"another has none":          {[]v1alpha1.QuorateRebalance{of("shop", "other", "", "main", "")}, "n.1.2"},
+		"it was recorded meanwhile": {[]v1alpha1.QuorateRebalance{of("shop", "even", "", "main", "n.1.2")}, "n.1.2"},
+	} {
+		got := ""
+		if op := interrupted(&own, append(c.others, own), running); op != nil {
+			got = op.ID
+		}
+		if got != c.want {
+			t.Errorf("%s: operation %q, want %q", what, got, c.want)
+		}
+	}
+}
+
 // The same moves have the same hash, in whatever order and whenever they were planned; others have another.
 func TestProposalOf(t *testing.T) {
 	now := time.Now()

@@ -240,9 +240,6 @@ func (l *look) run(ctx context.Context) (time.Duration, error) {
 	return progressWait, nil
 }
 
-// kindRebalance is how the broker names the operation.
-const kindRebalance = "rebalance-queues"
-
 // resume continues a start that was interrupted: the operation runs already, or what was approved is still to be done.
 func (l *look) resume(ctx context.Context, now time.Time) (time.Duration, error) {
 	running, err := client.Collect(l.c.Operations(ctx, client.ListOperationsRequest{Running: true}))
@@ -250,11 +247,13 @@ func (l *look) resume(ctx context.Context, now time.Time) (time.Duration, error)
 	if err != nil && !errors.As(err, &silent) {
 		return 0, err
 	}
-	for i := range running {
-		if running[i].Kind == kindRebalance {
-			l.show(&running[i])
-			return progressWait, nil
-		}
+	var all v1alpha1.QuorateRebalanceList
+	if err := l.kube.List(ctx, &all); err != nil {
+		return 0, err
+	}
+	if op := interrupted(l.o, all.Items, running); op != nil {
+		l.show(op)
+		return progressWait, nil
 	}
 	if wishOf(l.o) == cancel {
 		l.phase(v1alpha1.RebalanceCancelled, "cancelled before anything moved")
