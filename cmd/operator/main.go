@@ -93,7 +93,7 @@ func options(s settings, scheme *runtime.Scheme) ctrl.Options {
 	o := ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: s.metrics}, HealthProbeBindAddress: s.health,
 		LeaderElection: s.elect, LeaderElectionID: "operator." + v1alpha1.Group, LeaderElectionNamespace: s.electIn, LeaderElectionReleaseOnCancel: true,
-		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}, &batchv1.Job{}}}},
+		Client: kube.Options{Cache: &kube.CacheOptions{DisableFor: []kube.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &storagev1.StorageClass{}, &batchv1.CronJob{}, &batchv1.Job{}, &corev1.Event{}}}},
 	}
 	o.Cache.ByObject = map[kube.Object]cache.ByObject{&corev1.Pod{}: nodes, &corev1.PersistentVolumeClaim{}: nodes, &corev1.Secret{}: {Transform: bare}}
 	if s.webhook != "" {

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -153,8 +155,42 @@ func TestKeepsNoSecrets(t *testing.T) {
 	t.Error("Secrets are kept with all of their metadata")
 }
 
+// Of events the operator keeps none: there are many, and its rights are to list them, not to watch.
+func TestKeepsNoEvents(t *testing.T) {
+	s, err := scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range options(settings{}, s).Client.Cache.DisableFor {
+		if _, is := o.(*corev1.Event); is {
+			return
+		}
+	}
+	t.Error("events are kept")
+}
+
+// refuse says of a CronJob what Kubernetes does when it cannot make its next job.
+func refuse(t *testing.T, c kube.Client, cronJob types.NamespacedName) {
+	t.Helper()
+	var of batchv1.CronJob
+	if err := c.Get(t.Context(), cronJob, &of); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	e := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name + "-refused"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "batch/v1", Kind: "CronJob", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
+		Type:           corev1.EventTypeWarning, Reason: "FailedCreate", Message: "Error creating job: exceeded quota",
+		Source: corev1.EventSource{Component: "cronjob-controller"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	if err := c.Create(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The manifests are accepted, the operator's pod under the level restricted, and the operator does its work with the rights
-// that they give it, and no more: it wins the election, answers probes, serves metrics, and makes what a cluster needs.
+// that they give it, and no more: it wins the election, answers probes, serves metrics, makes what a cluster needs, and reads why
+// a backup does not begin.
 func TestOperatorWithItsRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an API server")
@@ -227,6 +263,16 @@ func TestOperatorWithItsRights(t *testing.T) {
 		}
 		if q.Status.Step == "" || q.Status.Administrator != "orders-operator" || len(q.Status.Conditions) < 3 {
 			return fmt.Errorf("status %+v", q.Status)
+		}
+		return nil
+	})
+	refuse(t, admin, types.NamespacedName{Namespace: "default", Name: "orders-backup"})
+	poll(t, "the status says why no backup begins", func() error {
+		if err := admin.Get(t.Context(), name, q); err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionBackupFailing); c == nil || !strings.Contains(c.Message, "exceeded quota") {
+			return fmt.Errorf("BackupFailing is %+v", c)
 		}
 		return nil
 	})

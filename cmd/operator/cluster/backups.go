@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -49,7 +50,12 @@ const (
 	reasonBackupNone       = "NoneYet"
 	reasonBackupRetrying   = "Retrying"
 	reasonBackupUnreadable = "Unreadable"
+	reasonBackupRefused    = "JobRefused"
 )
+
+// eventRefused is the reason of Kubernetes' events about a CronJob whose next job it could not make. It tries again, and repeats the
+// event, within 17 minutes; the API server keeps events for an hour.
+const eventRefused = "FailedCreate"
 
 // backups is what the jobs say about the backups of a cluster.
 type backups struct {
@@ -72,7 +78,59 @@ func (t *turn) observeBackups(ctx context.Context) {
 		return
 	}
 	b := judge(t.q.Namespace, jobs.Items)
+	if !t.q.Spec.Backup.Suspended {
+		b = b.since(jobs.Items, t.saidOfBackups(ctx))
+	}
 	t.backups = &b
+}
+
+// saidOfBackups returns the events about the CronJob: nothing else says that a job could not be made. Where they cannot be read, as
+// with the role of an earlier operator, the jobs alone count.
+func (t *turn) saidOfBackups(ctx context.Context) []corev1.Event {
+	var c batchv1.CronJob
+	if err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: chart.BackupName(t.q)}, &c); err != nil {
+		return nil
+	}
+	var said corev1.EventList
+	if err := t.Client.List(ctx, &said, kube.InNamespace(t.q.Namespace), kube.MatchingFields{fieldInvolved: string(c.UID)}); err != nil {
+		return nil
+	}
+	return said.Items
+}
+
+// fieldInvolved is the field of events by which the API server finds those about one object.
+const fieldInvolved = "involvedObject.uid"
+
+// since returns what the backups are by the events about their CronJob, too: if Kubernetes could not make a job, and has made none
+// since, no backup of that time will fail or succeed. It only computes.
+func (b backups) since(jobs []batchv1.Job, said []corev1.Event) backups {
+	var when time.Time
+	why := ""
+	for i := range said {
+		if e := &said[i]; e.Reason == eventRefused && !saidAt(e).Before(when) {
+			when, why = saidAt(e), e.Message
+		}
+	}
+	made := slices.ContainsFunc(jobs, func(j batchv1.Job) bool { return !j.CreationTimestamp.Time.Before(when) })
+	if why == "" || made {
+		return b
+	}
+	b.failing, b.reason = metav1.ConditionTrue, reasonBackupRefused
+	b.message = fmt.Sprintf("no backup was begun at %s, Kubernetes could not make its job and tries again: %s; before that: %s", when.UTC().Format(time.RFC3339), why, b.message)
+	return b
+}
+
+// saidAt returns when an event came last, in whole seconds as the times of jobs are. Recorders of the older and the newer kind of
+// events note that in different fields.
+func saidAt(e *corev1.Event) time.Time {
+	last := e.LastTimestamp.Time
+	if e.EventTime.After(last) {
+		last = e.EventTime.Time
+	}
+	if s := e.Series; s != nil && s.LastObservedTime.After(last) {
+		last = s.LastObservedTime.Time
+	}
+	return last.Truncate(time.Second)
 }
 
 // judge finds the last job that succeeded, and says whether a later one has failed. It only computes.

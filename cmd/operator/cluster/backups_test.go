@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,8 +71,59 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The status follows the jobs: the last backup that succeeded, and a failure, which needs a person. Without backups in the
-// specification the condition and the time of the last one go.
+// jobRefused is an event about a CronJob whose job could not be made on a day, some minutes after the time of tests' backups.
+func jobRefused(uid types.UID, day, minutes int) corev1.Event {
+	last := metav1.NewTime(night.AddDate(0, 0, day).Add(time.Duration(minutes) * time.Minute))
+	return corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("refused%s-%d-%d", uid, day, minutes)},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "batch/v1", Kind: "CronJob", Namespace: "shop", Name: "orders-backup", UID: uid},
+		Type:           corev1.EventTypeWarning, Reason: eventRefused, Message: fmt.Sprintf("Error creating job: exceeded quota %d", day), LastTimestamp: last,
+	}
+}
+
+// A job that Kubernetes could not make fails the backups until one is made, whatever recorder has noted the event. Other events
+// say nothing about that.
+func TestRefusedJob(t *testing.T) {
+	good, bad, running := job("good", 0, batchv1.JobComplete, ""), job("bad", 1, batchv1.JobFailed, "DeadlineExceeded"), job("running", 1, "", "")
+	other := jobRefused("u", 1, 0)
+	other.Reason = "SuccessfulCreate"
+	fresh, series := jobRefused("u", 1, 0), jobRefused("u", 1, 0)
+	fresh.EventTime, fresh.LastTimestamp = metav1.NewMicroTime(fresh.LastTimestamp.Add(time.Millisecond)), metav1.Time{}
+	series.EventTime, series.LastTimestamp = metav1.NewMicroTime(night), metav1.Time{}
+	series.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(night.AddDate(0, 0, 1))}
+	for _, c := range []struct {
+		what    string
+		jobs    []batchv1.Job
+		said    []corev1.Event
+		failing metav1.ConditionStatus
+		reason  string
+		says    []string
+	}{
+		{"nothing is said", []batchv1.Job{good}, nil, metav1.ConditionFalse, reasonBackupSucceeded, nil},
+		{"a job was made", []batchv1.Job{good}, []corev1.Event{other}, metav1.ConditionFalse, reasonBackupSucceeded, nil},
+		{"the first one is refused", nil, []corev1.Event{jobRefused("u", 0, 0)}, metav1.ConditionTrue, reasonBackupRefused, []string{"exceeded quota 0", "no backup has ended yet"}},
+		{"one is refused", []batchv1.Job{good}, []corev1.Event{other, jobRefused("u", 1, 17), jobRefused("u", 0, 0)}, metav1.ConditionTrue, reasonBackupRefused,
+			[]string{"at 2026-11-29T03:17:00Z", "exceeded quota 1", `backup "good" was complete`}},
+		{"one that has failed comes before", []batchv1.Job{good, bad}, []corev1.Event{jobRefused("u", 2, 0)}, metav1.ConditionTrue, reasonBackupRefused, []string{"exceeded quota 2", `"bad"`}},
+		{"it was made in the same second", []batchv1.Job{good, running}, []corev1.Event{fresh}, metav1.ConditionFalse, reasonBackupSucceeded, nil},
+		{"it was made later", []batchv1.Job{good, running}, []corev1.Event{jobRefused("u", 0, 30)}, metav1.ConditionFalse, reasonBackupSucceeded, nil},
+		{"of the newer kind", []batchv1.Job{good}, []corev1.Event{fresh}, metav1.ConditionTrue, reasonBackupRefused, []string{"at 2026-11-29T03:00:00Z"}},
+		{"of the newer kind, and repeated", []batchv1.Job{good}, []corev1.Event{series}, metav1.ConditionTrue, reasonBackupRefused, []string{"at 2026-11-29T03:00:00Z"}},
+	} {
+		b := judge("shop", c.jobs).since(c.jobs, c.said)
+		if b.failing != c.failing || b.reason != c.reason {
+			t.Errorf("%s: %+v, want %s, %s", c.what, b, c.failing, c.reason)
+		}
+		for _, part := range c.says {
+			if !strings.Contains(b.message, part) {
+				t.Errorf("%s: %q, want %q in it", c.what, b.message, part)
+			}
+		}
+	}
+}
+
+// The status follows the jobs: the last backup that succeeded, and a failure, which needs a person, as does a job that cannot be
+// made. Without backups in the specification the condition and the time of the last one go.
 func TestBackupCondition(t *testing.T) {
 	o := newOrders(t)
 	name := types.NamespacedName{Namespace: "shop", Name: "orders"}
@@ -100,7 +152,8 @@ func TestBackupCondition(t *testing.T) {
 		return q
 	}
 	see("no backups", "", "")
-	set(&v1alpha1.BackupSpec{Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}})
+	volume := v1alpha1.BackupSpec{Schedule: "0 3 * * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}}
+	set(&volume)
 	see("none yet", metav1.ConditionUnknown, reasonBackupNone)
 	if !o.get("orders-backup", &batchv1.CronJob{}) {
 		t.Error("there is no CronJob")
@@ -115,6 +168,23 @@ func TestBackupCondition(t *testing.T) {
 	if q := see("one succeeded", metav1.ConditionFalse, reasonBackupSucceeded); q.Status.LastBackup == nil || !q.Status.LastBackup.Equal(good.Status.CompletionTime) {
 		t.Errorf("the last backup was at %v", q.Status.LastBackup)
 	}
+	say := func(e corev1.Event) {
+		t.Helper()
+		if err := o.kube.Create(t.Context(), &e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(jobRefused("-of-a-former-one", 1, 0))
+	see("a job of a former CronJob was refused", metav1.ConditionFalse, reasonBackupSucceeded)
+	say(jobRefused("", 1, 0)) // the API server in memory gives no UIDs
+	if q := see("the next one cannot be begun", metav1.ConditionTrue, reasonBackupRefused); !meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionDegraded) {
+		t.Error("no backup is begun, and nobody is needed")
+	}
+	suspended := volume.DeepCopy()
+	suspended.Suspended = true
+	set(suspended)
+	see("none is to be begun", metav1.ConditionFalse, reasonBackupSucceeded)
+	set(&volume)
 	if err := o.kube.Create(t.Context(), &bad); err != nil {
 		t.Fatal(err)
 	}

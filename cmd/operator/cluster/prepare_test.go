@@ -60,7 +60,11 @@ func inMemory(t *testing.T, there ...kube.Object) kube.WithWatch {
 	if err := v1alpha1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	return fake.NewClientBuilder().WithScheme(s).WithObjects(there...).
+	involved := func(o kube.Object) []string {
+		e, _ := o.(*corev1.Event) // nothing else is indexed by it
+		return []string{string(e.InvolvedObject.UID)}
+	}
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(there...).WithIndex(&corev1.Event{}, fieldInvolved, involved).
 		WithStatusSubresource(&v1alpha1.QuorateCluster{}, &appsv1.StatefulSet{}, &corev1.Pod{}, &policyv1.PodDisruptionBudget{}).
 		WithInterceptorFuncs(interceptor.Funcs{Apply: applied}).Build()
 }

@@ -23,8 +23,8 @@ const (
 	// ConditionObjectsBlocked: an object of the cluster cannot be made: it is lost, somebody else has one of its name,
 	// Kubernetes refuses it, or the specification makes none.
 	ConditionObjectsBlocked = "ObjectsBlocked"
-	// ConditionBackupFailing: the last scheduled backup that ended has failed, or one is being repeated. While it is
-	// false, its message names the last one that succeeded.
+	// ConditionBackupFailing: the last scheduled backup that ended has failed, one is being repeated, or the last one could
+	// not be begun. While it is false, its message names the last one that succeeded.
 	ConditionBackupFailing = "BackupFailing"
 	// ConditionUnreachable: the operator cannot ask the broker.
 	ConditionUnreachable = "Unreachable"
