@@ -39,7 +39,7 @@ func devOverlay(t *testing.T) {
 	defer cancel()
 	d := deploy(ctx, t)
 	d.eachServes()
-	t.Logf("FIGURE idle resident memory of each node, aim %d MiB: %s", idleAim, d.memory())
+	t.Logf("FIGURE idle resident memory of each node, aim %d MiB: %s", idleAim, d.memoryAtRest(idleAim))
 	d.asDocumented()
 	c := d.dial(d.serviceAddress() + ":7070")
 	defer c.Close()

@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,14 +133,29 @@ func (l *load) finish() {
 	}
 }
 
-// memory returns the resident memory of the nodes' processes, which this process namespace has beside others.
-func (d *deployment) memory() string {
+// memoryAtRest returns the resident memory of each node as soon as all have at most so many MiB, or that after restLimit: a
+// node gives memory back when it has been at rest for a while.
+func (d *deployment) memoryAtRest(most int) string {
+	d.t.Helper()
+	for begin := time.Now(); ; {
+		all := d.memory()
+		if len(all) == 0 || slices.Max(all) <= most || wait.For(d.ctx, time.Second) != nil || time.Since(begin) > restLimit {
+			return fmt.Sprintf("%d MiB after %v", all, time.Since(begin).Round(time.Second))
+		}
+	}
+}
+
+// restLimit is by when a node at rest has given its memory back: it is at rest after 10 s.
+const restLimit = time.Minute
+
+// memory returns the resident memory of the nodes' processes in MiB, which this process namespace has beside others.
+func (d *deployment) memory() []int {
 	d.t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	var found []string
+	var found []int
 	for _, p := range processes {
 		line, err := os.ReadFile(filepath.Join(p, "cmdline"))
 		if err != nil || !strings.HasPrefix(string(line), "/quorate\x00node\x00") {
@@ -153,10 +170,10 @@ func (d *deployment) memory() string {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		found = append(found, strconv.Itoa(kib>>10)+" MiB")
+		found = append(found, kib>>10)
 	}
 	if len(found) != replicas {
 		d.t.Errorf("%d processes of nodes run, want %d", len(found), replicas)
 	}
-	return strings.Join(found, ", ")
+	return found
 }
