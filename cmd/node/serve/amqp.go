@@ -15,8 +15,8 @@ import (
 // serveAMQP opens one listener for AMQP, once this node serves clients; an empty address is none. The listeners with and
 // without TLS share the bound of what is being received.
 //
-// Until then connections are refused: a client that knows several nodes goes to another one at once. One that was accepted
-// would wait for this node, because it takes an end of the handshake for a wrong password.
+// Until then connections are refused: a client that knows several nodes goes to another one at once. An accepted one would
+// have to wait for this node, because clients take an end of the handshake for a wrong password.
 func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.Config) error {
 	if address == "" {
 		return nil
