@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,8 +141,8 @@ func TestNodeAloneServesNobody(t *testing.T) {
 				}
 			}
 			_, err := amqp.Dial(amqpURL(n))
-			if refused := (*amqp.Error)(nil); !errors.As(err, &refused) || refused.Code != amqp.ConnectionForced {
-				t.Errorf("an AMQP connection: %v, want 320", err)
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("an AMQP connection: %v, want that the node does not listen", err)
 			}
 			if st, err := brokerv1.NewAdminClient(conn).ClusterStatus(ctx, &brokerv1.ClusterStatusRequest{}); mode == "none" &&
 				(err != nil || !strings.Contains(st.GetHindrance(), "majority")) {
