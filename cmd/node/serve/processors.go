@@ -36,7 +36,6 @@ type processors struct {
 	watched bool
 	calm    int // consecutive checks with processors to spare
 	hashes  int // hashes that got a processor each
-	fewer   int // consecutive checks with fewer hashes than that
 }
 
 // hashing gives the hashes that are under way, and the one about to begin, a processor each. Waiting
@@ -44,12 +43,8 @@ type processors struct {
 func (p *processors) hashing(hashes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	more := hashes - p.hashes
-	if !p.watched || more < 0 {
-		return
-	}
-	p.hashes, p.fewer = hashes, 0
-	if more > 0 {
+	if more := hashes - p.hashes; p.watched && more > 0 {
+		p.hashes = hashes
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + more)
 	}
 }
@@ -63,22 +58,15 @@ func (p *processors) watch() {
 }
 
 // check sets GOMAXPROCS by how many processors were used since the last check, and how many hashes
-// are under way.
-func (p *processors) check(used float64, hashes int) {
+// are under way. Those that have ended give theirs up at once: clients publish when they have logged in.
+// For the same reason what a hash may have used does not count as the node's work.
+func (p *processors) check(used float64, hashing func() int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := runtime.GOMAXPROCS(0) - p.hashes
-	setProcessors(p.next(now, used), p.beside(hashes))
-}
-
-// beside returns the number of processors for hashes, given how many are under way.
-func (p *processors) beside(hashes int) int {
-	if hashes >= p.hashes {
-		p.hashes, p.fewer = hashes, 0
-	} else if p.fewer++; p.fewer >= fewerAfter {
-		p.hashes, p.fewer = p.hashes-1, 0
-	}
-	return p.hashes
+	had := p.hashes
+	now := runtime.GOMAXPROCS(0) - had
+	p.hashes = hashing() // with mu: a hash that begins now must not lose its processor
+	setProcessors(p.next(now, used-float64(max(had, p.hashes))), p.hashes)
 }
 
 // next returns the number of processors to use instead of now, of which the node used the given
@@ -133,7 +121,7 @@ func (n *node) watchUse() {
 		at, sum := time.Now(), vitals.ProcessorTime()
 		used := (sum - spent).Seconds() / at.Sub(last).Seconds()
 		if follow {
-			n.processors.check(used, n.broker.Logins.Hashing())
+			n.processors.check(used, n.broker.Logins.Hashing)
 		}
 		if checks%ageEvery == 0 {
 			n.part.AgeCaches() // before the heap is collected

@@ -56,26 +56,11 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// Hashes get processors at once, and keep them for a while.
-func TestProcessorsForHashes(t *testing.T) {
-	t.Parallel()
-	var p processors
-	for i, s := range []struct{ hashes, looks, want int }{
-		{0, 3, 0}, {1, 1, 1}, {2, 1, 2}, {0, fewerAfter - 1, 2}, {2, 1, 2}, {1, fewerAfter - 1, 2}, {0, 1, 1}, {0, fewerAfter, 0},
-	} {
-		have := 0
-		for range s.looks {
-			have = p.beside(s.hashes)
-		}
-		if have != s.want {
-			t.Errorf("step %d: %d, want %d", i, have, s.want)
-		}
-	}
-}
-
-// A hash has a processor of its own before it begins, and keeps it for a while, whatever else the node uses. If the
-// environment sets their number, it stays.
+// A hash has a processor of its own from before it begins to the first check after its end, and does not count as the node's
+// work. If the environment sets their number, it stays.
 func TestProcessorsBeforeHashes(t *testing.T) {
+	runtime.SetDefaultGOMAXPROCS()
+	most := runtime.GOMAXPROCS(0)
 	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
 	runtime.GOMAXPROCS(3)
 	var p processors
@@ -83,14 +68,26 @@ func TestProcessorsBeforeHashes(t *testing.T) {
 		t.Errorf("%d processors where nobody watches, want 3", runtime.GOMAXPROCS(0))
 	}
 	p.watch()
-	for i, s := range []struct{ begun, under, checks, want int }{
-		{0, 0, 1, 1}, {1, 1, 0, 2}, {2, 2, 0, 3}, {1, 1, fewerAfter - 1, 3}, {2, 1, fewerAfter - 1, 3}, {0, 1, 1, 2}, {0, 0, fewerAfter, 1},
+	for i, s := range []struct {
+		begun, under, checks int
+		used                 float64
+		want                 int
+	}{
+		{0, 0, 1, 0, 1},
+		{1, 1, 0, 0, 2},
+		{2, 2, 0, 0, 3},
+		{1, 1, 0, 0, 3},
+		{0, 2, 3, 2.6, 3},
+		{0, 1, 1, 2.6, 2},
+		{2, 2, 0, 0, 3},
+		{0, 0, 1, 2.6, 1},
+		{0, 0, 1, 0.8, min(2, most)},
 	} {
 		if s.begun > 0 {
 			p.hashing(s.begun)
 		}
 		for range s.checks {
-			p.check(0, s.under)
+			p.check(s.used, func() int { return s.under })
 		}
 		if is := runtime.GOMAXPROCS(0); is != s.want {
 			t.Errorf("step %d: %d processors, want %d", i, is, s.want)
