@@ -114,6 +114,39 @@ func TestOverlappingFaults(t *testing.T) {
 	}
 }
 
+// A publisher that had got all that it waited for when the next fault begins has gone on: what it publishes then is that one's.
+// One that still waits has not, whatever comes next.
+func TestRestsUntilNextFault(t *testing.T) {
+	const client = "grpc/all of queues at rest"
+	publish := func(when time.Duration, id uint64) history.Event {
+		return at(when, history.Event{Kind: history.Published, Client: client, Publisher: 1, ID: id, Queues: []string{mainQueue}})
+	}
+	confirm := func(when time.Duration, id uint64) history.Event {
+		return at(when, history.Event{Kind: history.Confirmed, Client: client, Publisher: 1, ID: id})
+	}
+	for name, test := range map[string]struct {
+		confirmed time.Duration // of what was published before the first fault
+		broken    bool
+	}{
+		"at rest before the first fault": {900 * ms, false},
+		"at rest during it":              {1500 * ms, false},
+		"it waits":                       {30 * time.Second, true},
+	} {
+		events := with(
+			publish(890*ms, 1), publish(891*ms, 2), confirm(899*ms, 1), confirm(test.confirmed, 2),
+			at(time.Second, history.Event{Kind: history.Fault, Fault: 1, Nodes: []string{"n1"}, Note: "kill of leader", Class: "killed"}),
+			at(2*time.Second, history.Event{Kind: history.Healed, Fault: 1}),
+			at(9*time.Second, history.Event{Kind: history.Fault, Fault: 2, Nodes: []string{"n1", "n2"}, Note: "kill of all", Class: "killed"}),
+			publish(10*time.Second, 3), at(11*time.Second, history.Event{Kind: history.Unknown, Client: client, Publisher: 1, ID: 3}),
+			at(12*time.Second, history.Event{Kind: history.Healed, Fault: 2}),
+			publish(40*time.Second, 4), confirm(41*time.Second, 4),
+		)([]history.Event{{Kind: history.Began, Settings: &history.Settings{MaxPause: 1, Nodes: []string{"n1", "n2", "n3"}}}})
+		if g := goesOn(read(events)); g.Checked == 0 || (len(g.Broken) > 0) != test.broken {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}
+
 // A publisher that never goes on is found, as long as it still tries; one that had ended is not.
 func TestNeverGoesOn(t *testing.T) {
 	events := pausing("grpc/all", "power cut", []string{"n1", "n2"}, 100*ms, 1)

@@ -160,31 +160,36 @@ func recovery(events []history.Event, idle []bool, fault int, g group) Recovery 
 
 // after returns by class of client how long after the healing its last publisher was confirmed
 // something again; negative: one was not for longer than the limit, though it went on to publish.
+// Publishers that wait for nothing when the next fault begins went on: what they publish then is
+// that one's.
 func (g group) after(events []history.Event, idle []bool, limit time.Duration) map[string]time.Duration {
 	waits, out := lively(events, idle, g.from), map[string]time.Duration{}
 	if g.open {
 		return out
 	}
 	tried := map[int]string{} // published, or waited, beyond the limit, and not confirmed
-	for i := since(events, g.heal); i < len(events) && len(waits) > 0 && events[i].At < g.heal+givenUp; i++ {
+	for i := since(events, g.from); i < len(events) && len(waits) > 0 && events[i].At < g.heal+givenUp; i++ {
 		e := &events[i]
-		w := waits[e.Publisher]
-		if w == nil {
-			continue
+		healed := e.At >= g.heal
+		if healed && e.Kind == history.Fault {
+			maps.DeleteFunc(waits, func(_ int, w *waiting) bool { return w.idle })
 		}
-		switch e.Kind {
-		case history.Confirmed:
+		w := waits[e.Publisher]
+		switch {
+		case w == nil:
+		case e.Kind == history.Confirmed && !healed:
+			w.idle, w.since = idle[i], e.At
+		case e.Kind == history.Confirmed:
 			out[w.class] = max(out[w.class], e.At-max(g.heal, w.since))
 			delete(waits, e.Publisher)
 			delete(tried, e.Publisher)
-		case history.Published, history.Unknown:
+		case e.Kind == history.Published || e.Kind == history.Unknown:
 			if w.idle && e.Kind == history.Published {
 				w.idle, w.since = false, e.At
 			}
 			if e.At > max(g.heal, w.since)+limit {
 				tried[e.Publisher] = w.class
 			}
-		default:
 		}
 	}
 	for _, class := range tried {
