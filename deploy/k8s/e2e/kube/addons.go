@@ -14,14 +14,6 @@ import (
 // clusterDomain is what services' names end in.
 const clusterDomain = "cluster.local"
 
-// startIn starts a program with its log in a directory of its own.
-func (k *Cluster) startIn(dir, program string, args ...string) (*process, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	return startProcess(dir, filepath.Join(k.config.Bin, program), args...)
-}
-
 // startScheduler starts the scheduler.
 func (k *Cluster) startScheduler() error {
 	kubeconfig, err := k.certificates.kubeconfig("scheduler", k.server, "system:kube-scheduler")

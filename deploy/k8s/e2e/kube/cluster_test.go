@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 		os.Exit(look())
 	case "serve":
 		os.Exit(serve())
+	case "kubelet":
+		os.Exit(kubelet())
 	}
 }
 

@@ -27,6 +27,9 @@ func machine(ctx context.Context, nodes int) error {
 	return errors.Join(hostNetwork(ctx, nodes), kernelSettings())
 }
 
+// kubeletDir is where kubelets have what no setting leads elsewhere.
+const kubeletDir = "/var/lib/kubelet"
+
 // directories hides those of the machine that kubelets write to whatever their configuration says.
 func directories() error {
 	for _, dir := range []string{"/var/lib", "/var/log"} {
@@ -34,7 +37,7 @@ func directories() error {
 			return fmt.Errorf("hide %s: %w", dir, err)
 		}
 	}
-	return nil
+	return os.Mkdir(kubeletDir, 0o755)
 }
 
 // hostNetwork sets up the addresses of the control plane and of the nodes, and routes to services, which kube-proxy

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 
+	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
 	"github.com/quorate/quorate/deploy/k8s/e2e/cri"
@@ -61,14 +64,35 @@ func (k *Cluster) startNode(life context.Context, i int, zone string) error {
 	if err != nil {
 		return err
 	}
-	kubelet, err := k.startIn(dir, "kubelet", "--config="+config, "--kubeconfig="+kubeconfig, "--hostname-override="+name,
-		"--node-ip="+at.String(), "--root-dir="+filepath.Join(dir, "kubelet"), "--cert-dir="+filepath.Join(dir, "pki"),
-		"--node-labels=topology.kubernetes.io/zone="+zone)
+	kubelet, err := k.startKubelet(dir, "--config="+config, "--kubeconfig="+kubeconfig, "--hostname-override="+name,
+		"--node-ip="+at.String(), "--cert-dir="+filepath.Join(dir, "pki"), "--node-labels=topology.kubernetes.io/zone="+zone)
 	if err != nil {
 		return err
 	}
 	k.nodes = append(k.nodes, &node{name: name, kubelet: kubelet})
 	return nil
+}
+
+// alone runs a program that sees an empty kubeletDir of its own.
+const alone = `mount -t tmpfs -o mode=755 tmpfs ` + kubeletDir + ` && exec "$0" "$@"`
+
+// startKubelet starts a kubelet in a directory of its own. In kubeletDir all kubelets listen at one path for plugins of
+// devices, whatever their root directories are: each removes the socket that it finds, and of two that start at the same
+// time the second one fails, because the first listens already. So each has a mount namespace in which kubeletDir is
+// another one. What it mounts for pods, the runtime has to see: its root directory is shared with the test's namespace.
+func (k *Cluster) startKubelet(dir string, args ...string) (*process, error) {
+	root := filepath.Join(dir, "kubelet")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, err
+	}
+	err := errors.Join(unix.Mount(root, root, "", unix.MS_BIND, ""), unix.Mount("", root, "", unix.MS_SHARED, ""))
+	if err != nil {
+		return nil, fmt.Errorf("share %s: %w", root, err)
+	}
+	args = append([]string{"-c", alone, filepath.Join(k.config.Bin, "kubelet"), "--root-dir=" + root}, args...)
+	cmd := exec.CommandContext(context.Background(), "sh", args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	return startCommand(dir, "kubelet", cmd)
 }
 
 // kubeletConfig writes a kubelet's configuration and returns its path. Limits of resources are not enforced, which

@@ -32,14 +32,17 @@ type process struct {
 
 // startProcess starts a program whose output goes to a file of its name.
 func startProcess(dir, path string, args ...string) (*process, error) {
-	p := &process{name: filepath.Base(path), done: make(chan struct{})}
-	p.log = filepath.Join(dir, p.name+".log")
+	return startCommand(dir, filepath.Base(path), exec.CommandContext(context.Background(), path, args...))
+}
+
+// startCommand starts a program by another name, which its log has too.
+func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
+	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, done: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() //nolint:errcheck // the process has its own handle
-	p.cmd = exec.CommandContext(context.Background(), path, args...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = log, log, dir
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w: build it with make kube", p.name, err)
