@@ -5,6 +5,7 @@ package k8slike
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -15,15 +16,18 @@ import (
 // Names as a cluster's DNS has them.
 const (
 	headless = "quorate-headless"
+	join     = "quorate-join"
 	zone     = "quorate.svc.cluster.local"
 )
 
 // dns answers for the headless service: an address for each pod, all of them for the
-// service, none for names that are not there.
+// service, none for names that are not there. From keepAll on it also answers for the service
+// to join at.
 type dns struct {
 	mu   sync.Mutex
 	pods map[string]string // name of a pod to its published address
 	kept map[string]string // answers about pods that a cache keeps; "": no such name
+	all  []string          // the answer about the headless service that a cache keeps; nil: none
 }
 
 func serveDNS(t *testing.T, address string) *dns {
@@ -67,12 +71,25 @@ func (d *dns) publish(pod, address string) {
 }
 
 // keep makes the answer about a pod of this moment the last one, as a cache would whose time
-// to live is longer than the test. That of the service is not kept: pods that are all new have
-// nothing else to find one another by.
+// to live is longer than the test.
 func (d *dns) keep(pod string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.kept[pod] = d.pods[pod]
+}
+
+// keepAll is keep of the answer about the headless service and of those about its pods. Pods that are
+// all new have nothing but the service to join at then to find one another by.
+func (d *dns) keepAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = d.addresses()
+	maps.Copy(d.kept, d.pods)
+}
+
+// addresses returns those of all pods. mu is held.
+func (d *dns) addresses() []string {
+	return slices.Sorted(maps.Values(d.pods))
 }
 
 func (d *dns) lookup(name string) (found []string, known bool) {
@@ -82,12 +99,13 @@ func (d *dns) lookup(name string) (found []string, known bool) {
 	if !in {
 		return nil, false
 	}
-	if name == headless {
-		for _, a := range d.pods {
-			found = append(found, a)
-		}
-		slices.Sort(found)
-		return found, true
+	switch {
+	case name == join && d.all != nil:
+		return []string{service}, true
+	case name == headless && d.all != nil:
+		return d.all, true
+	case name == headless:
+		return d.addresses(), true
 	}
 	pod, in := strings.CutSuffix(name, "."+headless)
 	a, is := d.kept[pod]

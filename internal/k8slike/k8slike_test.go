@@ -299,6 +299,11 @@ func rounds(w *world) []round {
 			w.dns.keep(w.pods[2].name)
 			w.startAll(begin{pod: 2}, begin{pod: 0}, begin{pod: 1, after: late})
 		}},
+		{"all pods are lost, and caches keep what all names led to", func() {
+			w.dns.keepAll()
+			w.killed(0, 1, 2)
+			w.startAll(begin{pod: 1}, begin{pod: 0, after: late / 2}, begin{pod: 2, after: late})
+		}},
 		{"all pods are deleted at once", func() {
 			w.last = true
 			w.removed(0, 1, 2)

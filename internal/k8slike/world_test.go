@@ -20,7 +20,7 @@ import (
 const (
 	pods    = 3
 	bridge  = "br0"
-	service = "10.77.0.1" // the machine: DNS, and the service's address
+	service = "10.77.0.1" // the machine: DNS, and the services' address
 	probing = 100 * time.Millisecond
 )
 
@@ -42,12 +42,13 @@ type world struct {
 	drained func(pod string) error
 
 	mu    sync.Mutex
-	ready map[string]bool // addresses of pods that are ready, the service's endpoints
+	ready map[string]bool // addresses of pods that are ready, the endpoints of the clients' service
+	run   map[string]bool // addresses of pods that run, the endpoints of the service to join at
 }
 
 func newWorld(ctx context.Context, t *testing.T, binary string) *world {
 	t.Helper()
-	w := &world{t: t, ctx: ctx, dir: t.TempDir(), next: 10, ready: map[string]bool{}}
+	w := &world{t: t, ctx: ctx, dir: t.TempDir(), next: 10, ready: map[string]bool{}, run: map[string]bool{}}
 	fail := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -94,7 +95,8 @@ func newWorld(ctx context.Context, t *testing.T, binary string) *world {
 			}
 		}
 	})
-	w.serve()
+	w.serve("7070", w.ready)
+	w.serve("7072", w.run)
 	return w
 }
 
@@ -123,10 +125,10 @@ func (w *world) showLogs(p *pod) {
 	}
 }
 
-// serve is the service: a connection to its address ends at a pod that is ready.
-func (w *world) serve() {
+// serve is a service: a connection to its address and port ends at one of the endpoints, which mu guards.
+func (w *world) serve(port string, endpoints map[string]bool) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(w.ctx, "tcp4", service+":7070")
+	l, err := lc.Listen(w.ctx, "tcp4", service+":"+port)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -137,15 +139,15 @@ func (w *world) serve() {
 			if err != nil {
 				return
 			}
-			go w.forward(in)
+			go w.forward(in, w.endpoint(endpoints)+":"+port)
 		}
 	}()
 }
 
-func (w *world) forward(in net.Conn) {
+func (w *world) forward(in net.Conn, to string) {
 	defer in.Close() //nolint:errcheck // either end is gone
 	var d net.Dialer
-	out, err := d.DialContext(w.ctx, "tcp4", w.endpoint()+":7070")
+	out, err := d.DialContext(w.ctx, "tcp4", to)
 	if err != nil {
 		return
 	}
@@ -157,11 +159,11 @@ func (w *world) forward(in net.Conn) {
 	_, _ = io.Copy(in, out) // either end is gone
 }
 
-// endpoint returns a pod that is ready, by the map's own chance.
-func (w *world) endpoint() string {
+// endpoint returns one of the endpoints, by the map's own chance.
+func (w *world) endpoint(of map[string]bool) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for a := range w.ready {
+	for a := range of {
 		return a
 	}
 	return "127.0.0.1"
@@ -206,6 +208,9 @@ func (w *world) start(b begin) error {
 		return err
 	}
 	started := time.Now()
+	w.mu.Lock()
+	w.run[b.address] = true
+	w.mu.Unlock()
 	if b.named > 0 {
 		time.AfterFunc(b.named, func() { w.dns.publish(p.name, b.address) })
 	} else {
@@ -230,11 +235,12 @@ func (w *world) start(b begin) error {
 	}
 }
 
-// away takes a pod out of the service.
+// away takes a pod out of the services.
 func (w *world) away(p *pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.ready, p.address)
+	delete(w.run, p.address)
 }
 
 // killed kills pods at the same time.

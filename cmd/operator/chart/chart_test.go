@@ -39,7 +39,7 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s %s has namespace %q and labels %v", u.GetKind(), u.GetName(), u.GetNamespace(), u.GetLabels())
 		}
 	}
-	for _, want := range []string{"Service/orders", "Service/orders-headless", "ServiceAccount/orders", "PodDisruptionBudget/orders", "NetworkPolicy/orders"} {
+	for _, want := range []string{"Service/orders", "Service/orders-headless", "Service/orders-join", "ServiceAccount/orders", "PodDisruptionBudget/orders", "NetworkPolicy/orders"} {
 		if !kinds[want] {
 			t.Errorf("%s is missing, there are %v", want, kinds)
 		}
@@ -53,7 +53,7 @@ func TestRender(t *testing.T) {
 		t.Errorf("the StatefulSet is %s with %+v", o.Set.Name, s)
 	}
 	text := o.Config.Data["node.yaml"]
-	if !strings.Contains(text, "orders-headless:7072") || strings.Contains(text, "finalize") {
+	if !strings.Contains(text, "orders-headless:7072") || !strings.Contains(text, "orders-join:7072") || strings.Contains(text, "finalize") {
 		t.Errorf("the nodes' file is\n%s", text)
 	}
 	for _, e := range o.Set.Spec.Template.Spec.Containers[0].Env {

@@ -175,7 +175,7 @@ func TestTwoReleases(t *testing.T) {
 	if selects(t, one.set.Spec.Selector, two.set.Spec.Template.Labels) {
 		t.Errorf("the selector %v takes the other's pods", one.set.Spec.Selector)
 	}
-	if join := configOf(t, two).Cluster.Join; !slices.Equal(join, []string{"orders-quorate-headless:7072"}) {
+	if join := configOf(t, two).Cluster.Join; !slices.Equal(join, []string{"orders-quorate-headless:7072", "orders-quorate-join:7072"}) {
 		t.Errorf("the second joins %v", join)
 	}
 }

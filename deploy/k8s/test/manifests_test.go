@@ -110,17 +110,21 @@ func TestRestrictedSecurity(t *testing.T) {
 // Nodes find one another before they are ready; clients reach ready ones only.
 func TestServices(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
-		headless, clients := o.services["quorate-headless"], o.services["quorate"]
-		if headless == nil || clients == nil || len(o.services) != 2 {
-			t.Fatalf("services = %v, want quorate-headless and quorate", o.services)
+		headless, join, clients := o.services["quorate-headless"], o.services["quorate-join"], o.services["quorate"]
+		if headless == nil || join == nil || clients == nil || len(o.services) != 3 {
+			t.Fatalf("services = %v, want quorate-headless, quorate-join and quorate", o.services)
 		}
 		if headless.Spec.ClusterIP != corev1.ClusterIPNone || !headless.Spec.PublishNotReadyAddresses {
 			t.Error("quorate-headless must be headless and publish addresses that are not ready")
+		}
+		if join.Spec.ClusterIP != "" || !join.Spec.PublishNotReadyAddresses {
+			t.Error("quorate-join must have an address, which DNS gives whatever becomes of pods, and lead to pods that are not ready")
 		}
 		if clients.Spec.ClusterIP != "" || clients.Spec.PublishNotReadyAddresses {
 			t.Error("quorate must have an address and publish ready pods only")
 		}
 		wantPorts(t, o, headless, "7070/TCP", "5672/TCP", "15672/TCP", "7073/TCP", "7071/TCP", "7072/TCP", "7072/UDP")
+		wantPorts(t, o, join, "7072/TCP")
 		wantPorts(t, o, clients, "7070/TCP", "5672/TCP", "15672/TCP")
 		plain := env(node(t, o), "QUORATE_TLS__CLIENT__CERT").Name == ""
 		for _, s := range o.services {
@@ -239,7 +243,7 @@ func TestConfig(t *testing.T) {
 		if config.Cluster.Expect != *o.set.Spec.Replicas {
 			t.Errorf("cluster.expect = %d, replicas = %d", config.Cluster.Expect, *o.set.Spec.Replicas)
 		}
-		if want := []string{"quorate-headless:7072"}; !slices.Equal(config.Cluster.Join, want) {
+		if want := []string{"quorate-headless:7072", "quorate-join:7072"}; !slices.Equal(config.Cluster.Join, want) {
 			t.Errorf("cluster.join = %v, want %v", config.Cluster.Join, want)
 		}
 		for key, port := range map[string]string{"client": "grpc", "peer": "peer", "gossip": "gossip-tcp", "http": "http", "management": "management"} {

@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   "cluster" (dict
     "name" $name
     "expect" .Values.replicas
-    "join" (list (printf "%s-headless:7072" $name))
+    "join" (list (printf "%s-headless:7072" $name) (printf "%s-join:7072" $name))
     "gossip_key_file" "/run/secrets/quorate/gossip-key")
   "listen" (dict
     "client" "0.0.0.0:7070"
