@@ -28,6 +28,8 @@ type Options struct {
 // Cluster is one that is already there. All methods may be called concurrently.
 type Cluster struct {
 	options Options
+	// given are addresses at which the cluster was found, such as that of a service before all nodes.
+	given []string
 
 	mu    sync.Mutex
 	nodes []target.Node
@@ -60,7 +62,9 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		nodes = append(nodes, target.Node{ID: n.ID, Client: n.ClientAddress, AMQP: at(host, o.AMQPPort), HTTP: at(host, o.HTTPPort)})
 	}
-	return New(o, nodes), nil
+	found := New(o, nodes)
+	found.given = o.Client.Addresses
+	return found, nil
 }
 
 // New returns a cluster whose nodes are known, and reached at these addresses.
@@ -88,20 +92,32 @@ func (c *Cluster) SetNodes(nodes []target.Node) {
 	c.nodes = nodes
 }
 
-// Dial implements target.Cluster.
+// Dial implements target.Cluster. Clients of all nodes also know the addresses at which the cluster was found, as others do:
+// that of a service may lead to nodes while their own names still lead to where they were.
 func (c *Cluster) Dial(nodes ...string) client.Config {
 	cfg := c.options.Client
 	cfg.Addresses, cfg.FixedAddresses = nil, true
-	for _, n := range c.Nodes() {
-		if len(nodes) == 0 {
-			cfg.Addresses = append(cfg.Addresses, n.Client)
-		}
+	if len(nodes) == 0 {
+		return c.dialAll(cfg)
 	}
 	for _, id := range nodes {
 		for _, n := range c.Nodes() {
 			if n.ID == id {
 				cfg.Addresses = append(cfg.Addresses, n.Client)
 			}
+		}
+	}
+	return cfg
+}
+
+// dialAll adds the addresses of all nodes, and those that were given besides.
+func (c *Cluster) dialAll(cfg client.Config) client.Config {
+	for _, n := range c.Nodes() {
+		cfg.Addresses = append(cfg.Addresses, n.Client)
+	}
+	for _, a := range c.given {
+		if !slices.Contains(cfg.Addresses, a) {
+			cfg.Addresses = append(cfg.Addresses, a)
 		}
 	}
 	return cfg
