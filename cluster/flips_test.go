@@ -168,12 +168,18 @@ func TestFlips(t *testing.T) {
 func (n *testNodes) rests(i id.NodeID) {
 	n.t.Helper()
 	marked := func() string {
-		b, err := os.ReadFile(n.segments(i)[len(n.segments(i))-1])
-		if err != nil {
-			n.t.Fatal(err)
+		for {
+			all := n.segments(i)
+			b, err := os.ReadFile(all[len(all)-1])
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // the node has removed it meanwhile
+			}
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			sum := sha256.Sum256(b)
+			return string(sum[:])
 		}
-		sum := sha256.Sum256(b)
-		return string(sum[:])
 	}
 	last := marked()
 	for same := 0; same < 5; same++ {
