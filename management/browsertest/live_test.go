@@ -3,6 +3,7 @@ package browsertest
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,7 +108,7 @@ func TestLeave(t *testing.T) {
 	x.click("#live") // the refreshes are the test's
 	asked := make(chan struct{}, 1)
 	for _, begins := range []bool{false, true} {
-		s.answerRefreshes(func(w http.ResponseWriter, r *http.Request) {
+		s.answerRefreshes(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 			if begins {
 				w.Header().Set("Content-Type", "text/html; charset=utf-8")
 				if _, err := w.Write([]byte("<!doctype html><main>")); err != nil {
@@ -122,7 +123,7 @@ func TestLeave(t *testing.T) {
 		})
 		for range 10 {
 			x.open("/ui/queues")
-			x.call(chromedp.Evaluate[chromedp.Void](`document.body.dispatchEvent(new CustomEvent("refresh"))`))
+			x.beginRefresh()
 			select {
 			case <-asked:
 			case <-time.After(patience):
@@ -132,4 +133,44 @@ func TestLeave(t *testing.T) {
 		}
 	}
 	// Whatever the browser has complained about fails the test at its end.
+}
+
+// beginRefresh has the page ask anew for what is live, and waits for no answer.
+func (x *tab) beginRefresh() {
+	x.t.Helper()
+	x.call(chromedp.Evaluate[chromedp.Void](`document.body.dispatchEvent(new CustomEvent("refresh"))`))
+}
+
+// A refresh that is under way when a user filters a list does not bring back the list without the filter, which it would then
+// refresh for good.
+func TestFilterDuringRefresh(t *testing.T) {
+	s := serve(t)
+	c := s.dial(t)
+	declare(t, c, "apples")
+	declare(t, c, "pears")
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.open("/ui/queues")
+	x.lists("apples", "pears")
+	x.click("#live") // the refreshes are the test's
+	held, free := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.answerRefreshes(func(w http.ResponseWriter, r *http.Request, site http.Handler) {
+		if !r.URL.Query().Has("name") {
+			once.Do(func() {
+				close(held)
+				<-free
+			})
+		}
+		site.ServeHTTP(w, r)
+	})
+	x.beginRefresh()
+	<-held
+	x.fill("#name", "pear")
+	x.await(`new URLSearchParams(location.search).get("name") === "pear"`)
+	x.lists("pears")
+	x.call(chromedp.Evaluate[chromedp.Void](`document.addEventListener("htmx:finally:request", () => { window.ended = true })`))
+	close(free)
+	x.await(`window.ended`)
+	x.lists("pears")
 }

@@ -27,8 +27,8 @@ type served struct {
 	// asked counts the requests for each path, and those by each method: "POST /ui/logout".
 	mu    sync.Mutex
 	asked map[string]int
-	// refreshes answers requests of the page's scripts in the site's place; nil: the site does.
-	refreshes http.HandlerFunc
+	// refreshes answers requests of the page's scripts in the site's place, or has the site do it; nil: the site does.
+	refreshes func(w http.ResponseWriter, r *http.Request, site http.Handler)
 }
 
 // serve starts the cluster. A test without a browser is skipped before.
@@ -43,7 +43,7 @@ func serve(t *testing.T) *served {
 }
 
 // answerRefreshes has a handler answer requests of the page's scripts from now on; nil: the site does.
-func (s *served) answerRefreshes(h http.HandlerFunc) {
+func (s *served) answerRefreshes(h func(w http.ResponseWriter, r *http.Request, site http.Handler)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refreshes = h
@@ -63,7 +63,7 @@ func (s *served) handle(t testing.TB) string {
 		refreshes := s.refreshes
 		s.mu.Unlock()
 		if refreshes != nil && r.Header.Get("HX-Request") == "true" {
-			refreshes(w, r)
+			refreshes(w, r, h)
 			return
 		}
 		h.ServeHTTP(w, r)
