@@ -145,9 +145,7 @@ func (x *tab) beginRefresh() {
 // refresh for good.
 func TestFilterDuringRefresh(t *testing.T) {
 	s := serve(t)
-	c := s.dial(t)
-	declare(t, c, "apples")
-	declare(t, c, "pears")
+	declare(t, s.dial(t), "apples", "pears")
 	x := browse(t, s.base)
 	x.login("guest", "guest")
 	x.open("/ui/queues")
@@ -159,13 +157,20 @@ func TestFilterDuringRefresh(t *testing.T) {
 		if !r.URL.Query().Has("name") {
 			once.Do(func() {
 				close(held)
-				<-free
+				select {
+				case <-free:
+				case <-r.Context().Done(): // the test has failed
+				}
 			})
 		}
 		site.ServeHTTP(w, r)
 	})
 	x.beginRefresh()
-	<-held
+	select {
+	case <-held:
+	case <-time.After(patience):
+		x.fail("the page did not refresh")
+	}
 	x.fill("#name", "pear")
 	x.await(`new URLSearchParams(location.search).get("name") === "pear"`)
 	x.lists("pears")

@@ -25,14 +25,13 @@
   // The answer to a refresh is of no use when the user has chosen another filter, order or page meanwhile: it has the
   // address of the former one, which would be refreshed from then on.
   const addresses = new WeakMap(); // of refreshes that wait or are under way
-  const refreshed = (ctx) => ctx.sourceElement && ctx.sourceElement.matches("[hx-trigger*='refresh']");
   document.addEventListener("htmx:config:request", (e) => {
     const ctx = e.detail.ctx;
-    if (refreshed(ctx)) addresses.set(ctx, ctx.sourceElement.getAttribute("hx-get"));
+    if (ctx.sourceElement && ctx.sourceElement.matches("[hx-trigger*='refresh']")) addresses.set(ctx, ctx.sourceElement.getAttribute("hx-get"));
   });
   document.addEventListener("htmx:after:request", (e) => {
     const ctx = e.detail.ctx;
-    if (refreshed(ctx) && addresses.get(ctx) !== ctx.sourceElement.getAttribute("hx-get")) e.preventDefault();
+    if (addresses.has(ctx) && addresses.get(ctx) !== ctx.sourceElement.getAttribute("hx-get")) e.preventDefault();
   });
 
   // Who leaves the page waits for no refresh: one that breaks off by itself would be reported as an error.
