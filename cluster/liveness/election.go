@@ -37,13 +37,13 @@ func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
 			due = append(due, m)
 		}
 	}
-	if free := max(0, c.config.MaxElections-elections); len(due) > free {
+	free := max(0, c.config.MaxElections-elections)
+	if len(due) > free && free > 0 {
 		slices.SortFunc(due, func(a, b *member) int {
 			return cmp.Or(compareBool(b.active, a.active), a.since.Compare(b.since), cmp.Compare(a.group, b.group))
 		})
-		due = due[:free]
 	}
-	for _, m := range due {
+	for _, m := range due[:min(len(due), free)] {
 		m.busy = true
 		survey = append(survey, m.group)
 	}

@@ -11,20 +11,27 @@ import (
 
 // Run watches until ctx ends, and returns when nothing that it began runs any more.
 func (m *Manager) Run(ctx context.Context) {
-	wait := m.config.Tick
-	tick := time.NewTimer(wait)
-	defer tick.Stop()
 	defer m.work.Wait()
+	t := turns{tick: m.config.Tick}
+	t.looked(time.Now(), t.tick)
+	alarm := time.NewTimer(t.tick)
+	defer alarm.Stop()
 	for {
 		select {
-		case <-tick.C:
-			wait = m.step(ctx, wait)
+		case <-alarm.C:
 		case <-m.wake:
-			wait = min(m.step(ctx, 0), m.config.Tick)
+			t.woken = true
 		case <-ctx.Done():
 			return
 		}
-		tick.Reset(wait)
+		switch begin := time.Now(); {
+		case t.lookDue(begin):
+			t.looked(begin, m.step(ctx, t.wait))
+		case t.stepDue(begin):
+			m.step(ctx, 0)
+			t.stepped(begin, time.Now())
+		}
+		alarm.Reset(time.Until(t.next()))
 	}
 }
 
