@@ -19,6 +19,9 @@ import (
 type Members interface {
 	// LeaderOf returns a queue's leader as the member here knows it; "": it does not.
 	LeaderOf(q id.QueueUID) (id.NodeID, bool)
+	// AwaitLeader returns a channel that is closed when the member here learns of another leader than it knew. end must be
+	// called when nobody reads it any more.
+	AwaitLeader(q id.QueueUID) (learned <-chan struct{}, end func())
 }
 
 // Transport leads to the other nodes.
@@ -55,9 +58,11 @@ type Leaders struct{ cfg Config }
 func New(cfg Config) *Leaders { return &Leaders{cfg: cfg} }
 
 const (
-	// firstRetry is the first wait of at; later ones double up to lastRetry.
+	// firstRetry is the first wait of at; later ones double up to lastRetry, or where this node has a member, which is told
+	// of a new leader, up to lastLook: ten thousand that wait for their leaders must not keep those from being elected.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 50 * time.Millisecond
+	lastLook   = time.Second
 )
 
 // at tries f at the node that should lead a queue, and again elsewhere as f's answer names
@@ -65,6 +70,7 @@ const (
 func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.NodeID, error)) error {
 	var hint id.NodeID
 	var last error
+	pause := firstRetry
 	for attempt := 0; ; attempt++ {
 		r, ok := l.cfg.View().QueueByUID(q)
 		if !ok {
@@ -84,8 +90,12 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 		if ctx.Err() == nil {
 			last = err // it says more than that time is up
 		}
-		// A new queue has its leader within milliseconds.
-		if wait.For(ctx, min(firstRetry<<min(attempt, 10), lastRetry)) == nil {
+		if learned, most := l.pause(ctx, r, to, pause); learned {
+			hint, pause = "", firstRetry // who leads now may not answer at once
+		} else {
+			pause = min(2*pause, most)
+		}
+		if ctx.Err() == nil {
 			continue
 		}
 		if l.cfg.Life.Err() != nil {
@@ -97,4 +107,27 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 		return fmt.Errorf("%w: queue %q (%s) in vhost %q: check that a majority of its members %q runs: %w",
 			traffic.ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
 	}
+}
+
+// pause waits for d before the next attempt, because asked could not answer, but not any more once this node's member
+// learns of another leader. most is how long the next pause may be.
+func (l *Leaders) pause(ctx context.Context, r *catalog.QueueRecord, asked id.NodeID, d time.Duration) (learned bool, most time.Duration) {
+	if !r.Holds(l.cfg.Node) {
+		_ = wait.For(ctx, d)
+		return false, lastRetry
+	}
+	event, end := l.cfg.Members.AwaitLeader(r.UID)
+	defer end()
+	if known, _ := l.cfg.Members.LeaderOf(r.UID); known != "" && known != asked {
+		d = firstRetry // it learned of it before
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-event:
+		learned = true
+	case <-ctx.Done():
+	}
+	return learned, lastLook
 }

@@ -33,10 +33,11 @@ type cluster struct {
 	view *catalog.View
 	uid  id.QueueUID
 
-	leader     id.NodeID   // "": none is elected
-	known      id.NodeID   // that a's member takes for the leader
-	hint       bool        // members name the leader
-	unlinked   []id.NodeID // from a
+	leader     id.NodeID     // "": none is elected
+	known      id.NodeID     // that a's member takes for the leader
+	learned    chan struct{} // closed when a's member learns of it
+	hint       bool          // members name the leader
+	unlinked   []id.NodeID   // from a
 	hibernated bool
 	voters     []string // as the leader says; nil: it is of an older build
 	asked      []string // node and question, in order
@@ -67,6 +68,10 @@ func newCluster(t *testing.T) (*cluster, *Leaders) {
 }
 
 func (x *cluster) LeaderOf(id.QueueUID) (id.NodeID, bool) { return x.known, x.known != "" }
+
+func (x *cluster) AwaitLeader(id.QueueUID) (learned <-chan struct{}, end func()) {
+	return x.learned, func() {}
+}
 
 func (x *cluster) Connected(n id.NodeID) (id.Epoch, bool) {
 	return 1, n != "a" && n != "" && !slices.Contains(x.unlinked, n)
@@ -172,6 +177,27 @@ func TestFindsTheLeader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A question that waits for a leader is asked ever more rarely, and at once where the member here learns who leads.
+func TestWaitsForLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, l := newCluster(t)
+		l.cfg.CommandTimeout = 0
+		x.leader, x.learned = "", make(chan struct{})
+		began := time.Now()
+		const elected = 20*time.Second + 3*time.Millisecond
+		time.AfterFunc(elected, func() {
+			x.known, x.leader = "b", "b"
+			close(x.learned)
+		})
+		if _, err := l.Peek(t.Context(), x.uid, Peek{Limit: 1}); err != nil || time.Since(began) != elected {
+			t.Errorf("after %v: %v; want no error after %v", time.Since(began), err, elected)
+		}
+		if len(x.asked) > 30 {
+			t.Errorf("asked %d times within %v", len(x.asked), elected)
+		}
+	})
 }
 
 // Without a leader a question fails in time, and names the queue, its members and what was wrong last; so it does when

@@ -6,30 +6,33 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// awaited are the new queues whose declarations wait for this node to lead them.
+// awaited are the queues of which somebody waits for one event: that this node leads a new one, or that this node's member
+// learns of a leader.
 type awaited struct {
 	mu     sync.Mutex // guards what follows
 	queues map[id.QueueUID]*awaitedQueue
 }
 
-// awaitedQueue is one queue that declarations wait for.
+// awaitedQueue is one queue that somebody waits for.
 type awaitedQueue struct {
-	waiters int
-	led     chan struct{} // closed when this node leads the queue
+	waiters  int
+	happened chan struct{} // closed by the event
 }
 
-// wait returns a channel that is closed once this node leads the queue with a configuration in force.
+func newAwaited() awaited { return awaited{queues: map[id.QueueUID]*awaitedQueue{}} }
+
+// wait returns a channel that is closed by the queue's next event.
 // end must be called when nobody reads it any more.
-func (a *awaited) wait(uid id.QueueUID) (led <-chan struct{}, end func()) {
+func (a *awaited) wait(uid id.QueueUID) (happened <-chan struct{}, end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[uid]
 	if q == nil {
-		q = &awaitedQueue{led: make(chan struct{})}
+		q = &awaitedQueue{happened: make(chan struct{})}
 		a.queues[uid] = q
 	}
 	q.waiters++
-	return q.led, func() {
+	return q.happened, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if q.waiters--; q.waiters == 0 && a.queues[uid] == q {
@@ -38,12 +41,12 @@ func (a *awaited) wait(uid id.QueueUID) (led <-chan struct{}, end func()) {
 	}
 }
 
-// led ends the waits for a queue. It does not block.
-func (a *awaited) led(uid id.QueueUID) {
+// end ends the waits for a queue. It does not block.
+func (a *awaited) end(uid id.QueueUID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q := a.queues[uid]; q != nil {
-		close(q.led)
+		close(q.happened)
 		delete(a.queues, uid)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// All who wait for a queue's first leader are notified, and nothing is left of who waits no longer.
+// All who wait for a queue's event are notified, and nothing is left of who waits no longer.
 func TestAwaited(t *testing.T) {
-	a := awaited{queues: map[id.QueueUID]*awaitedQueue{}}
-	notified := func(led <-chan struct{}) bool {
+	a := newAwaited()
+	notified := func(happened <-chan struct{}) bool {
 		select {
-		case <-led:
+		case <-happened:
 			return true
 		default:
 			return false
 		}
 	}
-	a.led(1) // nobody waits
+	a.end(1) // nobody waits
 	one, endOne := a.wait(1)
 	again, endAgain := a.wait(1)
 	other, endOther := a.wait(2)
@@ -31,13 +31,13 @@ func TestAwaited(t *testing.T) {
 	if notified(one) || notified(again) {
 		t.Error("notified too early")
 	}
-	a.led(1)
+	a.end(1)
 	if !notified(again) || notified(other) {
 		t.Error("the wrong one was notified")
 	}
 	later, endLater := a.wait(1) // for the next one
 	endAgain()
-	if a.led(1); !notified(later) {
+	if a.end(1); !notified(later) {
 		t.Error("the end of one that was notified ended the wait of another")
 	}
 	endLater()
@@ -114,9 +114,9 @@ func TestAwaitLedInVain(t *testing.T) {
 		go func() { ended <- h.AwaitLed(ctx, uid) }()
 	}
 	h.poll("both wait, and the member is open", func() error {
-		h.awaited.mu.Lock()
-		defer h.awaited.mu.Unlock()
-		if q := h.awaited.queues[uid]; q == nil || q.waiters != cap(ended) || h.Member(uid) == nil {
+		h.ledHere.mu.Lock()
+		defer h.ledHere.mu.Unlock()
+		if q := h.ledHere.queues[uid]; q == nil || q.waiters != cap(ended) || h.Member(uid) == nil {
 			return errWaiting
 		}
 		return nil
@@ -133,9 +133,9 @@ func TestAwaitLedInVain(t *testing.T) {
 // noneAwaited checks that no declaration waits.
 func (h *testHost) noneAwaited() {
 	h.t.Helper()
-	h.awaited.mu.Lock()
-	defer h.awaited.mu.Unlock()
-	if n := len(h.awaited.queues); n > 0 {
+	h.ledHere.mu.Lock()
+	defer h.ledHere.mu.Unlock()
+	if n := len(h.ledHere.queues); n > 0 {
 		h.t.Errorf("%d queues are still waited for", n)
 	}
 }

@@ -83,7 +83,7 @@ func (q *Member) configureLater(l *Led) {
 // inForce notes that a configuration is in force in the term, which a declaration may wait for.
 func (q *Member) inForce(l *Led) {
 	l.configured.Store(true)
-	q.h.awaited.led(q.uid)
+	q.h.ledHere.end(q.uid)
 }
 
 // config returns the configuration that is in force in the queue's machine.

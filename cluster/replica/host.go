@@ -39,7 +39,8 @@ type Host struct {
 	swept  bool
 
 	watcher watcher
-	awaited awaited
+	ledHere awaited // by this node, with a configuration in force
+	learned awaited // a leader, by this node's member
 	loads   *loads
 	opening sync.WaitGroup // goroutines of wake
 

@@ -84,7 +84,7 @@ func (h *Host) Rouse(q id.QueueUID) {
 // AwaitLed returns nil once this node leads a queue with a configuration in force in its term, and an
 // error when ctx ends before. If the queue's member is not open yet, it is opened before others.
 func (h *Host) AwaitLed(ctx context.Context, uid id.QueueUID) error {
-	led, end := h.awaited.wait(uid)
+	led, end := h.ledHere.wait(uid)
 	defer end()
 	if q := h.Member(uid); q != nil {
 		if l := q.led.Load(); l != nil && l.configured.Load() {
@@ -99,4 +99,10 @@ func (h *Host) AwaitLed(ctx context.Context, uid id.QueueUID) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// AwaitLeader returns a channel that is closed when this node's member of a queue learns of another leader than it knew.
+// end must be called when nobody reads the channel any more.
+func (h *Host) AwaitLeader(q id.QueueUID) (learned <-chan struct{}, end func()) {
+	return h.learned.wait(q)
 }

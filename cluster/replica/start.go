@@ -35,7 +35,8 @@ func New(c Config) *Host {
 
 		seen:     nothing,
 		loads:    newLoads(nothing),
-		awaited:  awaited{queues: map[id.QueueUID]*awaitedQueue{}},
+		ledHere:  newAwaited(),
+		learned:  newAwaited(),
 		todo:     map[id.QueueUID]struct{}{},
 		changing: map[id.QueueUID]struct{}{},
 		joiners:  map[id.QueueUID]*joiner{},

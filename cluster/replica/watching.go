@@ -62,6 +62,7 @@ func (q *Member) reportChange() {
 	q.known = leader
 	if leader != "" {
 		q.h.loads.leads(q.uid, leader)
+		q.h.learned.end(q.uid)
 	}
 	if leader != "" && leader != q.h.cfg.Node {
 		q.ledLast.Store(false)
