@@ -119,7 +119,7 @@ func Keys() []Key {
 		{"timeouts.catalog_staleness", 5 * time.Second, "maximum age of a node's view of the catalog for the node to report that a queue does not exist, or to confirm a message that no queue takes; if it is older: UNAVAILABLE"},
 		{"timeouts.suspect", 400 * time.Millisecond, "time after which a node that does not answer is lost, and the queues that it led, and the catalog, elect other leaders"},
 		{"timeouts.clock_skew", clock.DefaultLimit, "maximum time by which anything expires too early, whatever wall clocks show; clocks agree if they differ by no more than half of it; the same on every node"},
-		{"timeouts.hibernate", time.Duration(0), "time after which an unused queue without consumers is closed on all its nodes until it is used again, up to four times as long if it was used again soon the last times; 0: never; the same on every node"},
+		{"timeouts.hibernate", time.Minute, "time after which an unused queue without consumers is closed on all its nodes until it is used again, up to four times as long if it was used again soon the last times; 0: never; the same on every node"},
 		{"timeouts.connections", 10 * time.Second, "time after which clients' connections to a node that does not answer count as ended, and their exclusive queues are deleted"},
 		{"timeouts.login", gate.DefaultLoginTimeout, "time after which a connection without a login is closed"},
 		{"timeouts.incoming", amqp.DefaultIncomingTimeout, "time after which the channel of an incomplete AMQP message is closed, not counting the time for which the node holds its connection back"},
