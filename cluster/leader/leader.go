@@ -58,7 +58,7 @@ type Leaders struct{ cfg Config }
 func New(cfg Config) *Leaders { return &Leaders{cfg: cfg} }
 
 const (
-	// firstRetry is the first wait of at; later ones double up to lastRetry, or where this node has a member, which is told
+	// firstRetry is the first wait of at; later ones double up to lastRetry, or where this node has a member, which is notified
 	// of a new leader, up to lastLook: ten thousand that wait for their leaders must not keep those from being elected.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 50 * time.Millisecond
