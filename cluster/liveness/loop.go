@@ -20,13 +20,14 @@ func (m *Manager) Run(ctx context.Context) {
 		select {
 		case <-alarm.C:
 		case <-m.wake:
-			t.woken = true
+			t.wake(time.Now())
 		case <-ctx.Done():
 			return
 		}
 		switch begin := time.Now(); {
 		case t.lookDue(begin):
-			t.looked(begin, m.step(ctx, t.wait))
+			wait := m.step(ctx, t.wait)
+			t.looked(time.Now(), wait)
 		case t.stepDue(begin):
 			m.step(ctx, 0)
 			t.stepped(begin, time.Now())

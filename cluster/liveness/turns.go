@@ -17,21 +17,32 @@ type turns struct {
 	soonest time.Time     // not before this
 }
 
+// wake notes that somebody wants a step. Where it has to wait, a look comes as soon as when something is to be done.
+func (t *turns) wake(now time.Time) {
+	t.woken = true
+	t.lookBy(now.Add(t.tick))
+}
+
+// lookBy pulls the next look forward.
+func (t *turns) lookBy(at time.Time) {
+	if at.Before(t.look) {
+		t.look = at
+	}
+}
+
 func (t *turns) lookDue(now time.Time) bool { return !now.Before(t.look) }
 
 func (t *turns) stepDue(now time.Time) bool { return t.woken && !now.Before(t.soonest) }
 
-// looked notes a look, which is a step too, and how long the loop may wait for the next one.
-func (t *turns) looked(now time.Time, wait time.Duration) {
-	t.look, t.wait, t.woken = now.Add(wait), wait, false
+// looked notes the end of a look, which is a step too, and how long the loop may wait for the next one.
+func (t *turns) looked(end time.Time, wait time.Duration) {
+	t.look, t.wait, t.woken = end.Add(wait), wait, false
 }
 
 // stepped notes a step without a look. Something is to be done, so the next look comes soon.
 func (t *turns) stepped(begin, end time.Time) {
 	t.woken, t.soonest = false, end.Add(wokenShare*end.Sub(begin))
-	if look := begin.Add(t.tick); look.Before(t.look) {
-		t.look = look
-	}
+	t.lookBy(begin.Add(t.tick))
 	t.wait = t.tick
 }
 

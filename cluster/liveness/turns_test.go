@@ -20,7 +20,7 @@ func TestTurns(t *testing.T) {
 	if k.lookDue(at(999*ms)) || k.stepDue(at(999*ms)) || k.next() != at(time.Second) {
 		t.Errorf("something is due early: %+v", k)
 	}
-	k.woken = true
+	k.wake(at(100 * ms))
 	if !k.stepDue(at(100 * ms)) {
 		t.Error("the first step is not due at once")
 	}
@@ -28,18 +28,23 @@ func TestTurns(t *testing.T) {
 	if k.next() != at(150*ms) || k.wait != 50*ms {
 		t.Errorf("the next look is due at %v", k.next())
 	}
-	k.woken = true
+	k.wake(at(110 * ms))
 	if k.stepDue(at(114*ms)) || k.next() != at(115*ms) || !k.stepDue(at(115*ms)) {
 		t.Errorf("the second step is due at %v", k.next())
 	}
 	k.stepped(at(115*ms), at(145*ms)) // it took 30 ms
-	k.woken = true
+	k.wake(at(146 * ms))
 	if k.next() != at(150*ms) || !k.lookDue(at(150*ms)) {
 		t.Errorf("the look was put off to %v", k.next())
 	}
 	k.looked(at(150*ms), 50*ms)
 	if k.woken {
 		t.Error("a look is no step for who woke the loop")
+	}
+	k.looked(at(200*ms), time.Second) // nothing is to be done
+	k.wake(at(210 * ms))              // while a step would come too soon after that of 30 ms
+	if k.stepDue(at(259*ms)) || k.next() != at(260*ms) || k.wait != time.Second {
+		t.Errorf("woken from rest, the next look is due at %v", k.next())
 	}
 }
 
