@@ -58,8 +58,9 @@ type Leaders struct{ cfg Config }
 func New(cfg Config) *Leaders { return &Leaders{cfg: cfg} }
 
 const (
-	// firstRetry is the first wait of at; later ones double up to lastRetry, or where this node has a member, which is notified
-	// of a new leader, up to lastLook: ten thousand that wait for their leaders must not keep those from being elected.
+	// firstRetry is the first wait of at; later ones double up to lastRetry. While nobody knows a leader they double up to
+	// lastLook where this node has a member, because that learns of one: ten thousand callers that wait for leaders must
+	// not keep those from being elected.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 50 * time.Millisecond
 	lastLook   = time.Second
@@ -90,10 +91,8 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 		if ctx.Err() == nil {
 			last = err // it says more than that time is up
 		}
-		if learned, most := l.pause(ctx, r, to, pause); learned {
-			hint, pause = "", firstRetry // who leads now may not answer at once
-		} else {
-			pause = min(2*pause, most)
+		if l.pause(ctx, r, hint, &pause) {
+			hint = "" // who leads now is known
 		}
 		if ctx.Err() == nil {
 			continue
@@ -109,25 +108,29 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 	}
 }
 
-// pause waits for d before the next attempt, because asked could not answer, but not any more once this node's member
-// learns of another leader. most is how long the next pause may be.
-func (l *Leaders) pause(ctx context.Context, r *catalog.QueueRecord, asked id.NodeID, d time.Duration) (learned bool, most time.Duration) {
+// pause waits for *next before the next attempt, and sets how long to wait the time after that. It returns true if this
+// node's member has learned of another leader, for which it waits no longer. hint is the leader that was named, if any.
+func (l *Leaders) pause(ctx context.Context, r *catalog.QueueRecord, hint id.NodeID, next *time.Duration) (learned bool) {
 	if !r.Holds(l.cfg.Node) {
-		_ = wait.For(ctx, d)
-		return false, lastRetry
+		_ = wait.For(ctx, min(*next, lastRetry))
+		*next = min(2**next, lastRetry)
+		return false
 	}
 	event, end := l.cfg.Members.AwaitLeader(r.UID)
 	defer end()
-	if known, _ := l.cfg.Members.LeaderOf(r.UID); known != "" && known != asked {
-		d = firstRetry // it learned of it before
+	most := lastRetry
+	if known, _ := l.cfg.Members.LeaderOf(r.UID); known == "" && hint == "" {
+		most = lastLook
 	}
-	t := time.NewTimer(d)
+	t := time.NewTimer(min(*next, most))
 	defer t.Stop()
+	*next = min(2**next, most)
 	select {
 	case <-t.C:
 	case <-event:
-		learned = true
+		*next = firstRetry // it may not answer at once
+		return true
 	case <-ctx.Done():
 	}
-	return learned, lastLook
+	return false
 }

@@ -36,6 +36,8 @@ type cluster struct {
 	leader     id.NodeID     // "": none is elected
 	known      id.NodeID     // that a's member takes for the leader
 	learned    chan struct{} // closed when a's member learns of it
+	waits      int           // for that
+	busy       bool          // it does not answer yet
 	hint       bool          // members name the leader
 	unlinked   []id.NodeID   // from a
 	hibernated bool
@@ -70,7 +72,8 @@ func newCluster(t *testing.T) (*cluster, *Leaders) {
 func (x *cluster) LeaderOf(id.QueueUID) (id.NodeID, bool) { return x.known, x.known != "" }
 
 func (x *cluster) AwaitLeader(id.QueueUID) (learned <-chan struct{}, end func()) {
-	return x.learned, func() {}
+	x.waits++
+	return x.learned, func() { x.waits-- }
 }
 
 func (x *cluster) Connected(n id.NodeID) (id.Epoch, bool) {
@@ -95,7 +98,7 @@ func (m member) ask(what string) (hint id.NodeID, leads bool) {
 	if m.x.hint {
 		hint = m.x.leader
 	}
-	return hint, m.node == m.x.leader
+	return hint, m.node == m.x.leader && !m.x.busy
 }
 
 func (m member) QueueStatus(_ context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
@@ -179,25 +182,47 @@ func TestFindsTheLeader(t *testing.T) {
 	}
 }
 
-// A question that waits for a leader is asked ever more rarely, and at once where the member here learns who leads.
+// A question that waits for a leader is asked ever more rarely, and at once where the member here learns who leads. Where
+// a leader is known, or named, it is asked often.
 func TestWaitsForLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x, l := newCluster(t)
-		l.cfg.CommandTimeout = 0
-		x.leader, x.learned = "", make(chan struct{})
-		began := time.Now()
-		const elected = 20*time.Second + 3*time.Millisecond
-		time.AfterFunc(elected, func() {
+	const elected = 20*time.Second + 3*time.Millisecond
+	elect := func(x *cluster) { x.leader, x.busy = "b", false }
+	for _, row := range []struct {
+		name        string
+		before      func(*cluster, *Leaders)
+		elect       func(*cluster)
+		late        time.Duration // how long after the election the answer may come
+		least, most int           // questions
+	}{
+		{"nobody knows one", func(*cluster, *Leaders) {}, func(x *cluster) {
 			x.known, x.leader = "b", "b"
 			close(x.learned)
+		}, 0, 10, 35},
+		{"one is known here and does not answer", func(x *cluster, _ *Leaders) { x.known = "b" }, elect, lastRetry, 300, 500},
+		{"one is named and does not answer", func(x *cluster, _ *Leaders) { x.leader, x.hint, x.busy = "b", true, true }, elect, lastRetry, 300, 500},
+		{"the queue has no member here", func(_ *cluster, l *Leaders) { l.cfg.Node = "d" }, elect, 3 * lastRetry, 250, 500},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x, l := newCluster(t)
+				l.cfg.CommandTimeout = 0
+				x.leader, x.learned = "", make(chan struct{})
+				row.before(x, l)
+				began := time.Now()
+				time.AfterFunc(elected, func() { row.elect(x) })
+				_, err := l.Peek(t.Context(), x.uid, Peek{Limit: 1})
+				if took := time.Since(began); err != nil || took < elected || took > elected+row.late {
+					t.Errorf("after %v: %v; want no error, at most %v after %v", took, err, row.late, elected)
+				}
+				if n := len(x.asked); n < row.least || n > row.most {
+					t.Errorf("asked %d times within %v, want %d to %d times", n, elected, row.least, row.most)
+				}
+				if x.waits != 0 {
+					t.Errorf("%d waits for a leader were not ended", x.waits)
+				}
+			})
 		})
-		if _, err := l.Peek(t.Context(), x.uid, Peek{Limit: 1}); err != nil || time.Since(began) != elected {
-			t.Errorf("after %v: %v; want no error after %v", time.Since(began), err, elected)
-		}
-		if len(x.asked) > 30 {
-			t.Errorf("asked %d times within %v", len(x.asked), elected)
-		}
-	})
+	}
 }
 
 // Without a leader a question fails in time, and names the queue, its members and what was wrong last; so it does when

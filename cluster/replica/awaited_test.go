@@ -85,6 +85,35 @@ func TestAwaitLed(t *testing.T) {
 	h.noneAwaited()
 }
 
+// Who waits for a leader is notified when the member here learns of one.
+func TestAwaitLeader(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, nil)
+	uid := h.cfg.Views.View().NextQueueUID()
+	learned, end := h.AwaitLeader(uid)
+	defer end()
+	select {
+	case <-learned:
+		t.Fatal("a leader of a queue that is not there yet")
+	default:
+	}
+	if got := h.mustPropose(&catalog.DeclareQueue{
+		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"a"}, Leader: "a",
+	}).UID; got != uid {
+		t.Fatalf("the queue is %s, want %s", got, uid)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	select {
+	case <-learned:
+		if n, _ := h.LeaderOf(uid); n != "a" {
+			t.Errorf("%q leads", n)
+		}
+	case <-ctx.Done():
+		t.Error("nobody was notified")
+	}
+}
+
 // A queue that a declaration waits for is opened although the host is busy with other changes of the catalog.
 func TestAwaitLedOpensFirst(t *testing.T) {
 	t.Parallel()
