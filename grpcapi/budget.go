@@ -24,7 +24,7 @@ const (
 	reserveShare = 8  // of the budget: what small messages may take together
 )
 
-// How many messages may wait for room. Each holds at most windowBytes that have arrived.
+// How many messages may wait for room. Each holds at most Config.WindowBytes that have arrived.
 const (
 	// waitingShare is the part of the budget that waiting messages of the node may hold; leastWaiting
 	// messages may wait in any case. A connection may have a share of receiveConnShare of them.
@@ -40,6 +40,7 @@ const (
 // message always has room. mu guards everything.
 type budget struct {
 	node         *incoming.Budget
+	window       int64  // what has arrived of a message that waits, at most
 	what, advice string // of what it refuses
 
 	mu    sync.Mutex
@@ -74,9 +75,9 @@ type asked struct {
 
 // newBudget returns the gRPC part of the node's budget. It registers to be notified when other protocols give bytes
 // back.
-func newBudget(node *incoming.Budget) *budget {
+func newBudget(node *incoming.Budget, window int) *budget {
 	b := &budget{
-		node: node, what: "messages", advice: "send fewer at a time", users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{},
+		node: node, window: int64(window), what: "messages", advice: "send fewer at a time", users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{},
 		held: heldBytes{users: map[string]int64{}, conns: map[*countedConn]int64{}},
 	}
 	node.WhenFreed(b.freed)
@@ -149,7 +150,7 @@ func (b *budget) drop(at *list.Element) {
 // tooMany returns an error if more messages wait than allowed, on a connection or in all. mu is
 // held.
 func (b *budget) tooMany(conn *countedConn) error {
-	most := max(leastWaiting, b.node.Bytes()/waitingShare/windowBytes)
+	most := max(leastWaiting, b.node.Bytes()/waitingShare/b.window)
 	whose, waits := "this node", int64(b.wait.Len())
 	if n := int64(b.waits[conn]); n > most/receiveConnShare {
 		whose, waits, most = "this connection", n, most/receiveConnShare

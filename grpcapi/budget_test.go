@@ -15,7 +15,7 @@ import (
 // and a message that is alone always has room.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
+		b := newBudget(incoming.New(80), windowBytes) // 40 for a user, 20 for a connection
 		first, second, third := &countedConn{}, &countedConn{}, &countedConn{}
 		type ask struct {
 			release func()
@@ -88,7 +88,7 @@ func TestBudget(t *testing.T) {
 // kept.
 func TestFewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(incoming.New(80))
+		b := newBudget(incoming.New(80), windowBytes)
 		ctx, cancel := context.WithCancel(t.Context())
 		hog, err := b.acquire(ctx, &asked{conn: &countedConn{}, user: "hog", bytes: 80})
 		if err != nil {
@@ -140,7 +140,7 @@ func TestFewWait(t *testing.T) {
 // Users whose messages a quota holds back come after the others, and the lack of room of the others is visible.
 func TestHeldBackComeLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
+		b := newBudget(incoming.New(80), windowBytes) // 40 for a user, 20 for a connection
 		var order []string
 		let := map[string]func(){}
 		ask := func(user string) *asked {
@@ -194,7 +194,7 @@ func TestHeldBackComeLast(t *testing.T) {
 // only for the node's room, and for other messages.
 func TestHeldBackArePassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
+		b := newBudget(incoming.New(80), windowBytes) // 40 for a user, 20 for a connection
 		conn := &countedConn{}
 		in := 0
 		ask := func(bytes int64, keeps bool) (*asked, func()) {

@@ -25,7 +25,7 @@ const sendPatience = 5 * time.Second
 
 // newAnswers returns the budget of large answers.
 func newAnswers(node *incoming.Budget) *budget {
-	b := newBudget(node)
+	b := newBudget(node, windowBytes)
 	b.what, b.advice = "answers", "read those that have come, and ask for fewer at a time"
 	return b
 }

@@ -83,7 +83,10 @@ type Config struct {
 	Incoming *incoming.Budget
 	// Outgoing bounds the bytes of large answers of single calls that clients have not read; calls
 	// beyond it wait, and are then refused. nil: 256 MiB, for this server alone.
-	Outgoing      *incoming.Budget
+	Outgoing *incoming.Budget
+	// WindowBytes is how much of a call may arrive before it is read: what clients can send in one round trip, and what
+	// one connection can hold of this node's memory for each of MaxStreams; 0, or less than 64 KiB: 64 KiB.
+	WindowBytes   int
 	MaxStreams    uint32 // concurrent streams of one connection; 0: 1000
 	PublishWindow int    // messages of one Publish stream that have no result yet; 0: 8192
 	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: the number of
@@ -104,6 +107,7 @@ func (c *Config) Validate() error {
 		name  string
 		value int64
 	}{
+		{"WindowBytes", int64(c.WindowBytes)},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"DeliveryBatch", int64(c.DeliveryBatch)},
 		{"DeliveryBytes", int64(c.DeliveryBytes)},
@@ -146,6 +150,7 @@ type Server struct {
 
 // setDefaults replaces zero values. It returns the collector that it has made; nil: the caller has one.
 func (c *Config) setDefaults() (own *stats.Collector) {
+	c.WindowBytes = max(c.WindowBytes, windowBytes)
 	setDefault(&c.MaxStreams, DefaultMaxStreams)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.DeliveryBatch, DefaultDeliveryBatch)
@@ -182,7 +187,7 @@ func New(c Config) *Server {
 	own := c.setDefaults()
 	memory := &grpcmem.Pool{}
 	s := &Server{
-		receiving: newBudget(c.Incoming), sending: newAnswers(c.Outgoing), pace: &pace{}, codec: grpcmem.NewCodec(memory), memory: memory, cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
+		receiving: newBudget(c.Incoming, c.WindowBytes), sending: newAnswers(c.Outgoing), pace: &pace{}, codec: grpcmem.NewCodec(memory), memory: memory, cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
 		ownStats: own, rules: rules(), always: always(), acts: acts(), serves: c.Broker.Serving.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
@@ -203,7 +208,7 @@ func New(c Config) *Server {
 		grpc.ConnectionTimeout(2*max(c.Gate.LoginTimeout(), time.Second)), // the gate's interceptor comes first
 		grpc.InTapHandle(s.early),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.InitialWindowSize(windowBytes),
+		grpc.InitialWindowSize(int32(c.WindowBytes)),
 		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.StreamInterceptor(s.stream),
 		grpc.ForceServerCodecV2(answerCodec{s.codec, memory}),

@@ -29,8 +29,8 @@ const (
 	maxOpenBytes = 4 << 10
 	// maxHeaderBytes bounds the headers of a call.
 	maxHeaderBytes = 32 << 10
-	// windowBytes is how much of a call may arrive before it is read. It grows only for the next
-	// portion of a message whose reading has begun.
+	// windowBytes is the least that may arrive of a call before it is read (Config.WindowBytes). That grows only for the
+	// next portion of a message whose reading has begun. Messages that are larger than this need room.
 	windowBytes = 64 << 10
 	// connWindowBytes is how much of all calls of a connection may be in transit.
 	connWindowBytes = 4 << 20

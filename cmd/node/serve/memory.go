@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/vitals"
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/wal"
 )
@@ -30,6 +31,10 @@ const (
 	defaultBodies = 256 << 20
 	// Caches never become smaller than this: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
+	// windowShare is the part that the calls of one connection may hold together before they are read; one has no more than
+	// mostWindow, which a client far away, or a busy node, makes use of.
+	windowShare = 16
+	mostWindow  = 256 << 10
 	// leastIncoming is the minimum room for incomplete messages, and for large answers, however little memory there is.
 	leastIncoming = 8 << 20
 	// growSteps is the number of steps in which caches grow back.
@@ -86,6 +91,14 @@ func budgetOf(limit, set int64) int64 {
 		return max(leastIncoming, min(incoming.DefaultBytes, limit/incomingShare))
 	}
 	return incoming.DefaultBytes
+}
+
+// windowOf returns how much of a call of a client may arrive before it is read.
+func windowOf(limit int64) int {
+	if limit == 0 {
+		return mostWindow
+	}
+	return int(min(mostWindow, limit/windowShare/grpcapi.DefaultMaxStreams))
 }
 
 // planMemory sets the runtime's limit from the container's if GOMEMLIMIT is not set, and plans with

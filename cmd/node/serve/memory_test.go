@@ -189,6 +189,18 @@ func TestIncomingOf(t *testing.T) {
 	}
 }
 
+// As much of a client's call may arrive before it is read as a connection's share of the memory allows.
+func TestWindowOf(t *testing.T) {
+	for _, x := range []struct {
+		limit int64
+		want  int
+	}{{0, 256 << 10}, {16 << 30, 256 << 10}, {2_048_000_000, 128_000}, {1_024_000_000, 64_000}} {
+		if got := windowOf(x.limit); got != x.want {
+			t.Errorf("%d bytes of a call with a limit of %d, want %d", got, x.limit, x.want)
+		}
+	}
+}
+
 // Another plan is followed at once; caches that are given up come back as memory is there.
 func TestMemoryPlanChanges(t *testing.T) {
 	const mib = 1 << 20

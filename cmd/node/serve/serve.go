@@ -304,7 +304,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	n.stats = stats.New(stats.Config{Broker: n.broker, Logger: n.log})
 	c := grpcapi.Config{
 		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming, Outgoing: n.outgoing,
-		Node: n.cfg.NodeID, Lines: n.anew.Lines, Level: n.anew.Level, Stats: n.stats,
+		WindowBytes: windowOf(n.memory.Load().limit), Node: n.cfg.NodeID, Lines: n.anew.Lines, Level: n.anew.Level, Stats: n.stats,
 	}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
