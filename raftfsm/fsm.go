@@ -20,6 +20,7 @@ func (f fsm[R, E]) Apply(l *raft.Log) any {
 func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
 	f.g.applies.Add(1)
 	defer f.g.applies.Add(1)
+	commands, used := f.g.commands.Load(), false
 	for _, l := range logs {
 		if f.g.Failed() != nil {
 			break
@@ -32,12 +33,13 @@ func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
 		case raft.LogConfiguration:
 			f.g.configured.Store(&configured{index: l.Index, servers: raft.DecodeConfiguration(l.Data).Servers})
 			f.g.watch.announce()
+			used = true
 		default:
 		}
 		f.g.applied.Store(l.Index)
 	}
 	f.g.snapshotIfDue()
-	f.g.moved()
+	f.g.moved(used || f.g.commands.Load() != commands)
 	// Raft looks at the answers before the next call, and they are all nil.
 	g := f.g
 	if len(g.noReplies) < len(logs) {

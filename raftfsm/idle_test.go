@@ -69,3 +69,35 @@ func TestDrivenGroupIsSilentForAnHour(t *testing.T) {
 		comes(t, "after", l.submit("b"))
 	})
 }
+
+// Who only looks at a group does not use it; a command does.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newLogCluster(t, 3, func(c *Config[reply, string]) { c.Driven = true })
+		if err := all[0].group.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := leaderOf(t, all, nil)
+		comes(t, "before", l.submit("a"))
+		time.Sleep(time.Minute)
+		for range 10 {
+			if err := l.group.Barrier(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		for _, m := range all {
+			if idle := m.group.Idle(); idle < 10*time.Minute {
+				t.Errorf("a member whose leader was looked at each minute has been idle for %v", idle)
+			}
+		}
+		comes(t, "after", l.submit("b"))
+		time.Sleep(time.Second)
+		for _, m := range all {
+			if idle := m.group.Idle(); idle > time.Minute {
+				t.Errorf("a member that has applied a command has been idle for %v", idle)
+			}
+		}
+	})
+}

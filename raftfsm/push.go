@@ -65,12 +65,16 @@ type pusher struct {
 	nudged       time.Time // when the last one was given
 }
 
-// moved notes that entries were applied.
-func (g *Group[R, E]) moved() {
-	if g.c.Driven {
-		g.pusher.moved.Store(int64(time.Since(g.store.base)))
-		g.pushFor(g.c.PushAtOnce)
+// moved notes that entries were applied. used is false if they were barriers alone: who only looks at a group does not use
+// it.
+func (g *Group[R, E]) moved(used bool) {
+	if !g.c.Driven {
+		return
 	}
+	if used {
+		g.pusher.moved.Store(int64(time.Since(g.store.base)))
+	}
+	g.pushFor(g.c.PushAtOnce)
 }
 
 // Push makes a leader soon notify its followers of its leadership and of the commit index. On a
