@@ -26,6 +26,7 @@ func aims() []aim {
 		{load: peers.Workload{Size: 1024, Queues: 1, Window: 1000, Rate: 1000}, p50: atMost(0.6), p99: atMost(2.5)},
 		{load: peers.Workload{Size: 1024, Queues: 1, Window: 10, Clients: 100}, grpc: atMost(22)},
 		{load: peers.Workload{Size: 1024, Queues: 100, Window: 100}, grpc: atMost(18), rate: atLeast(70_000)},
+		{load: peers.Workload{Size: 1024, Queues: 100, Window: 1000}, grpc: atMost(18), rate: atLeast(70_000)},
 		{load: peers.Workload{Size: 1024, Queues: 1000, Window: 1000}, grpc: atMost(45), rate: atLeast(30_000), declare: atMost(1.5), declareAMQP: atMost(2)},
 	}
 }
