@@ -25,7 +25,7 @@ func (c *Cluster) LedFigures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return c.host.Figures()
 }
 
-// Positions yields how far the logs of this node's open members of queues are, in no order.
+// Positions yields how far the logs of this node's members of queues are, in no order.
 func (c *Cluster) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] { return c.host.Positions() }
 
 // ConfirmTimes counts how long clients of this node have waited for confirms.

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -69,6 +71,7 @@ func TestHibernate(t *testing.T) {
 	n := newSleepyNodes(t, 10*time.Second)
 	q := n.nodes["a"].declare(t, "q", 3)
 	sent := 0
+	var seen raftfsm.Progress
 	for _, i := range []id.NodeID{"a", "b", "c"} {
 		n.sleeps(q)
 		n.nodes[i].publish(t, q, fmt.Sprint("by ", i), quorumq.Unlimited)
@@ -80,6 +83,11 @@ func TestHibernate(t *testing.T) {
 		}
 		if _, sleeps := n.nodes[i].asleep(q); !sleeps {
 			t.Error("a look at the figures woke the queue")
+		}
+		if p := maps.Collect(n.nodes[i].Positions())[q]; p.Term <= seen.Term || p.Commit <= seen.Commit {
+			t.Errorf("the log of a member is at %+v, and was at %+v before the queue was used", p, seen)
+		} else {
+			seen = p
 		}
 	}
 	if o := n.overview(q); o.Ready != uint64(sent) {
@@ -102,6 +110,45 @@ func TestHibernate(t *testing.T) {
 		t.Error(err)
 	}
 	consumer.Close()
+}
+
+// What the leader's events have said of a queue is not said again each time that it wakes, but what changes is.
+func TestWakeRepeatsNoEvent(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t, 10*time.Second)
+	q := n.nodes["a"].declare(t, "q", 3, number("x-max-length", 1), text("x-dead-letter-exchange", ""), text("x-dead-letter-strategy", "at-least-once"))
+	count := func(kind event.Kind) (all uint64) {
+		for _, node := range n.nodes {
+			all += node.EventCounts()[kind]
+		}
+		return all
+	}
+	n.nodes["a"].publish(t, q, "fills it", quorumq.Unlimited)
+	poll(t, "an event says that the queue is full", func() error {
+		if count(event.QueueFull) == 0 {
+			return errWaiting
+		}
+		return nil
+	})
+	for range 3 {
+		n.sleeps(q)
+		if full, degraded := count(event.QueueFull), count(event.DegradedStrategy); full != 1 || degraded != 1 {
+			t.Fatalf("%d events say that the queue is full, %d that dead-lettering is weaker; want one of each", full, degraded)
+		}
+		n.overview(q) // wakes it
+	}
+	if _, err := n.nodes["b"].queue(t, q).Purge(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "an event says that there is room again", func() error {
+		if count(event.QueueNotFull) != 1 {
+			return errWaiting
+		}
+		return nil
+	})
+	if full := count(event.QueueFull); full != 1 {
+		t.Errorf("%d events say that the queue is full", full)
+	}
 }
 
 // The leader of a queue is the same before and after it hibernated, whichever node wakes it, and so is one to which it

@@ -51,7 +51,7 @@ type Sources struct {
 	Logins                 func() map[string]Logins           // answers of the backends, by their names
 	IssuerKeys             func() (IssuerKeys, bool)          // false: there is no issuer of tokens
 	Gates                  func() map[string]gate.Stats       // of connections that come in, by name
-	Positions              func() iter.Seq2[uint64, Position] // of the open members of queues, by UID
+	Positions              func() iter.Seq2[uint64, Position] // of the members of queues, by UID
 	Confirms, Syncs        *latency.Histogram                 // how long clients waited for confirms, and batches of the log
 	Tracing                func() Tracing
 	Logger                 *slog.Logger

@@ -22,6 +22,10 @@ type asleep struct {
 	term, last uint64 // where its log ends
 	due        int64  // when it has something to do, in the cluster's time in ms; 0: never
 
+	// What the leader's events have said, so that they do not say it again each time that the queue wakes.
+	full     bool   // that it is full
+	degraded string // why dead-lettering is weaker than requested
+
 	since   time.Time   // when it began to hibernate; zero: before this node's start
 	wakeful wakefulness // its member's then
 }

@@ -23,6 +23,13 @@ type fullness struct {
 	waiting  bool      // a timer will check again
 }
 
+// said reports whether the last event said that the queue is full.
+func (f *fullness) said() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reported
+}
+
 // lookFull compares the queue with its last seen state, on the apply path of the leader.
 func (q *Member) lookFull() {
 	f := &q.full

@@ -3,6 +3,8 @@ package replica
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/id"
@@ -36,15 +38,35 @@ func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	}
 }
 
-// Positions yields how far the logs of the members are that are open, in no order.
+// Positions yields how far the logs of the members are, in no order. One that hibernates has nothing behind its last
+// snapshot, as far as is known, so that whoever counts what comes goes on counting when it wakes.
 func (h *Host) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] {
 	return func(yield func(id.QueueUID, raftfsm.Progress) bool) {
-		for _, q := range h.Members() {
+		open, sleeping := h.positions()
+		for _, q := range open {
 			if !yield(q.uid, q.group.Progress()) {
 				return
 			}
 		}
+		for uid, p := range sleeping {
+			if !yield(uid, p) {
+				return
+			}
+		}
 	}
+}
+
+// positions returns the members that are open, and how far the logs of the others are.
+func (h *Host) positions() (open []*Member, sleeping map[id.QueueUID]raftfsm.Progress) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	open, sleeping = slices.Collect(maps.Values(h.queues)), make(map[id.QueueUID]raftfsm.Progress, len(h.asleep))
+	for uid, a := range h.asleep {
+		if h.queues[uid] == nil { // else it has just been opened
+			sleeping[uid] = raftfsm.Progress{Term: a.term, Commit: a.last, Last: a.last, Snapshot: a.last}
+		}
+	}
+	return open, sleeping
 }
 
 // Count returns how many members are open, and how many hibernate.

@@ -314,7 +314,11 @@ func (a *asleep) keepFigures(q *Member) {
 	var o quorumq.Overview
 	q.group.Read(func() { o = q.machine.queue.Overview() })
 	if leads {
-		a.kept, a.status = &o, q.GroupStatus()
+		a.kept, a.status, a.full = &o, q.GroupStatus(), q.full.said()
+		v := q.h.cfg.Views.View()
+		if r, exists := v.QueueByUID(q.uid); exists {
+			a.degraded = q.h.cfg.Policies.Degraded(v, r)
+		}
 	} else if text, err := json.Marshal(&o); err == nil {
 		a.spare = text
 	}

@@ -13,7 +13,7 @@ func (q *Member) Leading(leading bool, term uint64) {
 	if !leading {
 		return
 	}
-	l := &Led{queue: q, term: term, reported: map[id.NodeID]presence{}, unsent: newUnsent()}
+	l := &Led{queue: q, term: term, degraded: q.degraded, reported: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
 		q.h.above.Forwarders.Leading(l)

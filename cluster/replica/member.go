@@ -31,6 +31,8 @@ type Member struct {
 	resumes map[quorumq.ConsumerKey]*resume
 	full    fullness
 	drop    dropping
+	// degraded is what was reported of dead-lettering before the queue hibernated (Led.degraded); it does not change.
+	degraded string
 
 	expiry expiry
 

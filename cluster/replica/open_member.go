@@ -26,6 +26,8 @@ func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) 
 	q.box.workers, q.box.act = h.workers, q.carryOut
 	if a := h.sleeper(r.UID); a != nil {
 		q.ledLast.Store(a.leader == h.cfg.Node)
+		q.degraded = a.degraded
+		q.full.seen, q.full.is, q.full.reported = a.full, a.full, a.full
 	}
 	dir := h.cfg.Dir.Queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }

@@ -69,7 +69,7 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 	}
 }
 
-// positions yields how far the logs of the members are that this node has open.
+// positions yields how far the logs of this node's members are.
 func (n *node) positions() iter.Seq2[uint64, metrics.Position] {
 	return func(yield func(uint64, metrics.Position) bool) {
 		for uid, p := range n.part.Positions() {
