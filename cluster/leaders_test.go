@@ -276,3 +276,40 @@ func TestLeadersSpreadBreaksOff(t *testing.T) {
 		t.Errorf("%+v, %v", last, err)
 	}
 }
+
+// RE-3: leaders of queues that hibernate are spread too when somebody asks for it.
+func TestRebalanceSleepers(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		steady(c)
+		c.HibernateAfter, c.SuspectAfter = 50*time.Millisecond, 10*time.Second
+		c.Reconcile.LeadersDelay = time.Hour
+	})
+	n.start("a", "b", "c")
+	const queues = 6
+	var all []id.QueueUID
+	for i := range queues {
+		q := n.nodes["a"].declare(t, fmt.Sprint("q", i), 3)
+		if err := n.nodes["a"].leaders.Transfer(testContext(t), q, "a"); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, q)
+	}
+	led := func() map[id.NodeID]int {
+		count := map[id.NodeID]int{}
+		for _, q := range all {
+			n.sleeps(q)
+			count[n.lastLed(q)]++
+		}
+		return count
+	}
+	if before := led(); before["a"] != queues {
+		t.Fatalf("nodes led %v of the queues that hibernate", before)
+	}
+	if err := n.nodes["b"].operator.Rebalance(testContext(t), membership.QueueFilter{}, true, func(operation.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	if after := led(); after["a"] != queues/3 || after["b"] != queues/3 || after["c"] != queues/3 {
+		t.Errorf("nodes led %v of the queues that hibernate", after)
+	}
+}

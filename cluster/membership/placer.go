@@ -39,9 +39,15 @@ func NewPlacer(cfg PlacerConfig) *Placer { return &Placer{cfg: cfg} }
 
 // state returns what plans are made from: all durable queues, those movable that the
 // filter chooses and that do not change just now. Nodes that drain, or do not answer, get
-// nothing.
+// nothing. Of queues that hibernate it knows the leaders if this node has a member.
 func (p *Placer) state(movable func(*catalog.QueueRecord) bool, lost map[id.NodeID]bool) placement.State {
-	return p.from(p.ask(), movable, lost)
+	s := p.from(p.ask(), movable, lost)
+	for i := range s.Groups {
+		if g := &s.Groups[i]; g.Leader == "" {
+			g.Leader = p.cfg.Members.SleepingLeader(g.UID)
+		}
+	}
+	return s
 }
 
 // from is state of what nodes have answered.

@@ -58,6 +58,15 @@ func (h *Host) sleeper(uid id.QueueUID) *asleep {
 	return h.asleep[uid]
 }
 
+// SleepingLeader returns the node that led a queue last whose member here hibernates, and that will lead it again when it
+// wakes; "": it does not hibernate here.
+func (h *Host) SleepingLeader(uid id.QueueUID) id.NodeID {
+	if a := h.sleeper(uid); a != nil {
+		return a.leader
+	}
+	return ""
+}
+
 // Kept returns the answer of a member that hibernates, for callers that do not want to wake it. It has figures if this
 // node led the queue last, or may stand in for the node that did.
 func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
