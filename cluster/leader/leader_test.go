@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type cluster struct {
 	view *catalog.View
 	uid  id.QueueUID
 
+	mu         sync.Mutex    // guards what changes while somebody asks
 	leader     id.NodeID     // "": none is elected
 	known      id.NodeID     // that a's member takes for the leader
 	learned    chan struct{} // closed when a's member learns of it
@@ -69,7 +71,11 @@ func newCluster(t *testing.T) (*cluster, *Leaders) {
 	})
 }
 
-func (x *cluster) LeaderOf(id.QueueUID) (id.NodeID, bool) { return x.known, x.known != "" }
+func (x *cluster) LeaderOf(id.QueueUID) (id.NodeID, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.known, x.known != ""
+}
 
 func (x *cluster) AwaitLeader(id.QueueUID) (learned <-chan struct{}, end func()) {
 	x.waits++
@@ -94,6 +100,8 @@ type member struct {
 }
 
 func (m member) ask(what string) (hint id.NodeID, leads bool) {
+	m.x.mu.Lock()
+	defer m.x.mu.Unlock()
 	m.x.asked = append(m.x.asked, string(m.node)+" "+what)
 	if m.x.hint {
 		hint = m.x.leader
@@ -209,7 +217,11 @@ func TestWaitsForLeader(t *testing.T) {
 				x.leader, x.learned = "", make(chan struct{})
 				row.before(x, l)
 				began := time.Now()
-				time.AfterFunc(elected, func() { row.elect(x) })
+				time.AfterFunc(elected, func() {
+					x.mu.Lock()
+					defer x.mu.Unlock()
+					row.elect(x)
+				})
 				_, err := l.Peek(t.Context(), x.uid, Peek{Limit: 1})
 				if took := time.Since(began); err != nil || took < elected || took > elected+row.late {
 					t.Errorf("after %v: %v; want no error, at most %v after %v", took, err, row.late, elected)
