@@ -11,7 +11,6 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -111,16 +110,15 @@ func (l *Leaders) at(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.N
 // pause waits for *next before the next attempt, and sets how long to wait the time after that. It returns true if this
 // node's member has learned of another leader, for which it waits no longer. hint is the leader that was named, if any.
 func (l *Leaders) pause(ctx context.Context, r *catalog.QueueRecord, hint id.NodeID, next *time.Duration) (learned bool) {
-	if !r.Holds(l.cfg.Node) {
-		_ = wait.For(ctx, min(*next, lastRetry))
-		*next = min(2**next, lastRetry)
-		return false
-	}
-	event, end := l.cfg.Members.AwaitLeader(r.UID)
-	defer end()
 	most := lastRetry
-	if known, _ := l.cfg.Members.LeaderOf(r.UID); known == "" && hint == "" {
-		most = lastLook
+	var event <-chan struct{} // nil where this node has no member
+	if r.Holds(l.cfg.Node) {
+		var end func()
+		event, end = l.cfg.Members.AwaitLeader(r.UID)
+		defer end()
+		if known, _ := l.cfg.Members.LeaderOf(r.UID); known == "" && hint == "" {
+			most = lastLook
+		}
 	}
 	t := time.NewTimer(min(*next, most))
 	defer t.Stop()
