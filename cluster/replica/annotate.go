@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 
+	"github.com/quorate/quorate/cluster/replica/machine"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -13,25 +14,17 @@ import (
 // of its deliveries. But any node may decide about a message that Get took, and then only the
 // leader can look the annotations up.
 
-// annotate records that annotations must be merged, if the decision is about a message that Get
-// took.
-func (p *prelude) annotate(k quorumq.ConsumerKey, ranges []quorumq.MsgIDRange, annotated bool) {
-	if annotated && k.Tag == 0 && len(ranges) == 1 && ranges[0].First == ranges[0].Last {
-		p.annotates, p.consumer, p.message = true, k, ranges[0].First
-	}
-}
-
 // annotate proposes a decision with the annotations that its message has, merged with those that it
 // adds. It can look them up before it proposes: while a consumer holds a message, nobody else
 // annotates it.
-func (q *Member) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply, error)) {
+func (q *Member) annotate(p machine.Prelude, c raftfsm.Command, done func(quorumq.Reply, error)) {
 	var d quorumq.Delivery
-	q.group.Read(func() { d, _ = q.machine.queue.Holds(p.consumer, p.message) })
+	q.group.Read(func() { d, _ = q.machine.Queue().Holds(p.Consumer, p.Message) })
 	if d.Annotations == (quorumq.BodyRef{}) {
 		q.group.Submit(c, done)
 		return
 	}
-	posted := q.box.post(func() { // off the caller's goroutine: the log may have to be read
+	posted := q.box.Post(func() { // off the caller's goroutine: the log may have to be read
 		merged, err := q.annotations(d.Annotations, c.Bodies[0])
 		if err != nil {
 			q.h.cfg.Logger.Warn("annotations of a message cannot be read; its decision waits", "queue", q.uid.String(), "error", err)

@@ -21,7 +21,7 @@ func TestCancelIsAnsweredBehindDeliveries(t *testing.T) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	if !h.Member(uid).box.post(func() { <-free }) {
+	if !h.Member(uid).box.Post(func() { <-free }) {
 		t.Fatal("the member is closed")
 	}
 	h.publish(uid, 1, "x", "y")
@@ -69,7 +69,7 @@ func TestResumeIsAnsweredBehindDeliveries(t *testing.T) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	if !h.Member(uid).box.post(func() { <-free }) {
+	if !h.Member(uid).box.Post(func() { <-free }) {
 		t.Fatal("the member is closed")
 	}
 	resume()

@@ -9,18 +9,18 @@ import (
 
 // submit proposes a command if members can read it, and answers it with an error otherwise.
 func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
-	before, ok := q.h.decoders.look(c)
+	before, ok := q.h.decoders.Look(c)
 	switch {
 	case !ok:
 		done(quorumq.Reply{Code: quorumq.CodeMalformed}, nil)
-	case before.source > 0 && deletedBy(q.h.cfg.Views.View(), before.source):
+	case before.Source > 0 && deletedBy(q.h.cfg.Views.View(), before.Source):
 		// DL-25: it was on its way for so long that the queue may have forgotten what it has of the source.
 		done(quorumq.Reply{Code: quorumq.CodeSourceGone}, nil)
-	case before.purges:
+	case before.Purges:
 		q.purge(c, done)
-	case before.cancels:
+	case before.Cancels:
 		q.group.Submit(c, q.afterDeliveries(done))
-	case before.annotates:
+	case before.Annotates:
 		q.annotate(before, c, done)
 	default:
 		q.group.Submit(c, done)
@@ -32,7 +32,7 @@ func (q *Member) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
 // cancels a consumer takes nothing more once it has the answer, so with auto-ack a delivery behind it would be lost.
 func (q *Member) afterDeliveries(done func(quorumq.Reply, error)) func(quorumq.Reply, error) {
 	return func(r quorumq.Reply, err error) {
-		if err != nil || !q.box.post(func() { done(r, nil) }) {
+		if err != nil || !q.box.Post(func() { done(r, nil) }) {
 			done(r, err)
 		}
 	}

@@ -72,8 +72,8 @@ func (q *Member) configureLater(l *Led) {
 		return
 	}
 	l.asking = true
-	q.h.confirms.add(func() {
-		q.box.post(func() {
+	q.h.confirms.Add(func() {
+		q.box.Post(func() {
 			l.confirmed = true
 			q.configure()
 		})
@@ -88,7 +88,7 @@ func (q *Member) inForce(l *Led) {
 
 // config returns the configuration that is in force in the queue's machine.
 func (q *Member) config() (c quorumq.Config) {
-	q.group.Read(func() { c = q.machine.queue.Config() })
+	q.group.Read(func() { c = q.machine.Queue().Config() })
 	return c
 }
 

@@ -97,7 +97,7 @@ func (q *Member) unusedBy(v *catalog.View, r *catalog.QueueRecord) (unused, seal
 	want := q.h.queueConfig(v, r)
 	drainDeleting, have := false, quorumq.Config{}
 	q.group.Read(func() {
-		state := q.machine.queue
+		state := q.machine.Queue()
 		unused, sealed, drainDeleting, have = state.Unused(), state.Sealed(), state.DrainDeleting(), state.Config()
 	})
 	if sealed {

@@ -36,7 +36,7 @@ func (q *Member) Act(_ uint64, e quorumq.Effects) {
 	}
 	q.lookFull()
 	if e.Timer != 0 {
-		q.h.timers.set(q.uid, e.Timer, q.due(e.Timer))
+		q.h.timers.Set(q.uid, e.Timer, q.due(e.Timer))
 	}
 	if e.Dropped > 0 {
 		q.dropped(e.Dropped)
@@ -47,7 +47,7 @@ func (q *Member) Act(_ uint64, e quorumq.Effects) {
 	if len(e.Deliver) == 0 && len(e.Notices) == 0 && len(e.Copies) == 0 && !e.Backlog {
 		return
 	}
-	q.box.gather(func(into *effects, waiting int) int {
+	q.box.Gather(func(into *effects, waiting int) int {
 		into.led = l
 		into.notices = append(into.notices, e.Notices...)
 		into.copies = append(into.copies, e.Copies...)
@@ -100,7 +100,7 @@ func (q *Member) load(d quorumq.Delivery) (traffic.Delivery, error) {
 // assigned reports whether the consumer of a delivery still holds it. If not, that is final, whoever
 // leads the queue: numbers of deliveries are not used again.
 func (q *Member) assigned(d quorumq.Delivery) (holds bool) {
-	q.group.Read(func() { _, holds = q.machine.queue.Holds(d.Consumer, d.MsgID) })
+	q.group.Read(func() { _, holds = q.machine.Queue().Holds(d.Consumer, d.MsgID) })
 	return holds
 }
 
@@ -177,7 +177,7 @@ func (b *outbox) send() {
 	q, l, ds := b.q, b.first, b.ds
 	var dropped func()
 	if l != nil {
-		dropped = func() { q.box.post(func() { l.unsent.add(ds) }) }
+		dropped = func() { q.box.Post(func() { l.unsent.add(ds) }) }
 	}
 	switch err := q.h.cfg.Transport.Answer(b.to, deliveriesFrame(q.uid, ds), dropped); {
 	case errors.Is(err, transport.ErrStreamFull):
@@ -243,7 +243,7 @@ func (q *Member) lose(d quorumq.Delivery) {
 	defer q.lost.mu.Unlock()
 	if q.lost.from == nil {
 		q.lost.from = map[quorumq.ConsumerKey]quorumq.MsgID{}
-		time.AfterFunc(hostRetry, func() { q.box.post(q.redeliver) })
+		time.AfterFunc(hostRetry, func() { q.box.Post(q.redeliver) })
 	}
 	if from, ok := q.lost.from[d.Consumer]; !ok || d.MsgID < from {
 		q.lost.from[d.Consumer] = d.MsgID
@@ -265,7 +265,7 @@ func (q *Member) redeliver() {
 			continue
 		}
 		var ds []quorumq.Delivery
-		q.group.Read(func() { ds = q.machine.queue.Assigned(nil, c, first-1) })
+		q.group.Read(func() { ds = q.machine.Queue().Assigned(nil, c, first-1) })
 		q.deliver(ds, nil)
 	}
 }

@@ -30,7 +30,7 @@ func (q *Member) dropped(n uint64) {
 		return
 	}
 	d.waiting = true
-	time.AfterFunc(max(0, droppedEvery-time.Since(d.at)), func() { q.box.post(q.reportDropped) })
+	time.AfterFunc(max(0, droppedEvery-time.Since(d.at)), func() { q.box.Post(q.reportDropped) })
 }
 
 // reportDropped reports what was dropped since the last report. It runs on a worker. It reports

@@ -33,7 +33,7 @@ func (f *fullness) said() bool {
 // lookFull compares the queue with its last seen state, on the apply path of the leader.
 func (q *Member) lookFull() {
 	f := &q.full
-	is := q.machine.queue.Full()
+	is := q.machine.Queue().Full()
 	if is == f.seen {
 		return
 	}
@@ -45,7 +45,7 @@ func (q *Member) lookFull() {
 		return
 	}
 	f.waiting = true
-	time.AfterFunc(max(0, fullEvery-time.Since(f.at)), func() { q.box.post(q.reportFull) })
+	time.AfterFunc(max(0, fullEvery-time.Since(f.at)), func() { q.box.Post(q.reportFull) })
 }
 
 // reportFull reports whether the queue is full, if that has changed. It runs on a worker.

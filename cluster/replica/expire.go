@@ -3,18 +3,19 @@ package replica
 import (
 	"sync"
 
+	"github.com/quorate/quorate/cluster/replica/timer"
 	"github.com/quorate/quorate/quorumq"
 )
 
 // due converts a time of the queue to the cluster's time, in milliseconds.
 func (q *Member) due(at quorumq.Time) int64 {
-	return q.h.cfg.Clock.NowMs() + until(int64(at), q.group.Now()).Milliseconds()
+	return q.h.cfg.Clock.NowMs() + timer.Until(int64(at), q.group.Now()).Milliseconds()
 }
 
 // rearm sets the timer again, if it is set, because the cluster's time was set.
 func (q *Member) rearm() {
-	if at, _ := q.h.timers.at(q.uid); at != 0 && q.led.Load() != nil {
-		q.h.timers.again(q.uid, at, q.due(at))
+	if at, _ := q.h.timers.At(q.uid); at != 0 && q.led.Load() != nil {
+		q.h.timers.Again(q.uid, at, q.due(at))
 	}
 }
 
@@ -56,7 +57,7 @@ func (q *Member) expire(at quorumq.Time) {
 		return
 	}
 	if quorumq.Time(q.group.Now()) < at { // the queue's time is slower than the cluster's
-		q.h.timers.again(q.uid, at, q.due(at))
+		q.h.timers.Again(q.uid, at, q.due(at))
 		return
 	}
 	if !q.expiry.begin(at) {
@@ -67,9 +68,9 @@ func (q *Member) expire(at quorumq.Time) {
 		switch {
 		case q.led.Load() == nil:
 		case err != nil:
-			q.h.timers.again(q.uid, at, q.h.cfg.Clock.NowMs()+hostRetry.Milliseconds())
+			q.h.timers.Again(q.uid, at, q.h.cfg.Clock.NowMs()+hostRetry.Milliseconds())
 		case again != 0: // a time that the Expire itself asks for comes later, and replaces this one
-			q.h.timers.again(q.uid, again, q.due(again))
+			q.h.timers.Again(q.uid, again, q.due(again))
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/backup"
+	"github.com/quorate/quorate/cluster/replica/machine"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -77,7 +78,7 @@ func describe(head *backup.Head, state described) {
 
 // contentsOf returns the messages of an exported state.
 func contentsOf(x *raftfsm.Export) (*quorumq.Contents, error) {
-	f, ok := x.State().(frozenQueue)
+	f, ok := x.State().(machine.Frozen)
 	if !ok {
 		return nil, fmt.Errorf("its state is a %T", x.State())
 	}

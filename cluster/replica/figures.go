@@ -25,7 +25,7 @@ func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 			if q.led.Load() == nil {
 				continue
 			}
-			q.group.Read(func() { o = q.machine.queue.Overview() })
+			q.group.Read(func() { o = q.machine.Queue().Overview() })
 			if !yield(q.uid, &o) {
 				return
 			}
@@ -100,7 +100,7 @@ func (q *Member) Overview(ctx context.Context) (quorumq.Overview, error) {
 		return quorumq.Overview{}, err
 	}
 	var o quorumq.Overview
-	q.group.Read(func() { o = q.machine.queue.Overview() })
+	q.group.Read(func() { o = q.machine.Queue().Overview() })
 	return o, nil
 }
 

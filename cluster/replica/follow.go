@@ -93,7 +93,7 @@ func (h *Host) compare(v *catalog.View) {
 		change = is.Change != nil || change
 		h.noteChanging(is.UID, is.Change != nil)
 		if q := h.Member(is.UID); q != nil {
-			q.box.post(q.heedRecord)
+			q.box.Post(q.heedRecord)
 		} else if a := h.sleeper(is.UID); a != nil && was == nil && !asks(is) {
 			h.remember(is.UID, a) // noted before the start
 		} else if a != nil {
@@ -160,7 +160,7 @@ func configurationChanged(old, now *catalog.View) bool {
 func (h *Host) reconfigure(v *catalog.View) {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {
-			q.box.post(q.configure)
+			q.box.Post(q.configure)
 		}
 	}
 	for uid, a := range h.answersFor(v, h.connected(v)) {
@@ -230,7 +230,7 @@ func (h *Host) hear(v *catalog.View) {
 	news := false
 	for n := range v.Nodes() {
 		h.cfg.Addressed(n.ID, n.Address)
-		news = h.peers.heard(n.ID, n.Epoch) || news
+		news = h.gateways.Heard(n.ID, n.Epoch) || news
 	}
 	if news {
 		h.checkNodes()
@@ -267,7 +267,7 @@ func (h *Host) remove(uid id.QueueUID) error {
 	delete(h.joiners, uid)
 	h.mu.Unlock()
 	defer h.release(uid, claim)
-	h.timers.drop(uid)
+	h.timers.Drop(uid)
 	var err error
 	if q != nil {
 		err = q.close()

@@ -44,7 +44,7 @@ func oldViews(view func() *catalog.View, use func(*catalog.View), stop <-chan st
 func (h *Host) forgetDeleted(v *catalog.View) {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {
-			q.box.post(func() { q.forgetDeleted(v) })
+			q.box.Post(func() { q.forgetDeleted(v) })
 		}
 	}
 }
@@ -53,10 +53,10 @@ func (h *Host) forgetDeleted(v *catalog.View) {
 func (q *Member) forgetDeleted(v *catalog.View) {
 	var gone []id.QueueUID
 	q.group.Read(func() {
-		if q.machine.queue.Config().Rules < quorumq.RulesSeventh {
+		if q.machine.Queue().Config().Rules < quorumq.RulesSeventh {
 			return
 		}
-		for uid := range q.machine.queue.Sources() {
+		for uid := range q.machine.Queue().Sources() {
 			if deletedBy(v, uid) {
 				gone = append(gone, uid)
 			}

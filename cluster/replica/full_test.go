@@ -109,9 +109,9 @@ func TestDueWhileItOpens(t *testing.T) {
 	h.closeHidden(h.hides(uid, true))
 	const at = quorumq.Time(7)
 	due := h.cfg.Clock.NowMs() + time.Hour.Milliseconds()
-	h.timers.set(uid, at, due)
+	h.timers.Set(uid, at, due)
 	h.expire(uid, 0)
-	if gotAt, gotDue := h.timers.at(uid); gotAt != at || gotDue != due {
+	if gotAt, gotDue := h.timers.At(uid); gotAt != at || gotDue != due {
 		t.Errorf("it is woken for %d at %d, want for %d at %d", gotAt, gotDue, at, due)
 	}
 }

@@ -403,7 +403,7 @@ func (h *testHost) consume(uid id.QueueUID, node id.NodeID) quorumq.ConsumerKey 
 func (h *testHost) turn(uid id.QueueUID, do func()) {
 	h.t.Helper()
 	done := make(chan struct{})
-	if !h.Member(uid).box.post(func() { do(); close(done) }) {
+	if !h.Member(uid).box.Post(func() { do(); close(done) }) {
 		h.t.Fatal("the member is closed")
 	}
 	<-done

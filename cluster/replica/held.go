@@ -19,10 +19,10 @@ var errUnread = errors.New("a message that a consumer holds cannot be read")
 // consumer holds nothing, so a delivery that came behind such an answer would be lost.
 func (q *Member) ask(r *resume) {
 	q.group.ReadActed(func() {
-		s := q.machine.queue
+		s := q.machine.Queue()
 		m := moment{led: q.led.Load(), held: s.Assigned(nil, r.consumer, r.after)}
 		m.last, m.known = s.LastMsgID(r.consumer)
-		if !q.box.post(func() { q.resume(r, m) }) {
+		if !q.box.Post(func() { q.resume(r, m) }) {
 			go r.answer(traffic.Holding{}, raftfsm.ErrStopped) // it may take locks
 		}
 	})
@@ -93,7 +93,7 @@ func (q *Member) sweepPaused() {
 	}
 	q.group.Read(func() {
 		suspects = slices.DeleteFunc(suspects, func(o quorumq.ConsumerKey) bool {
-			_, there := q.machine.queue.LastMsgID(o)
+			_, there := q.machine.Queue().LastMsgID(o)
 			return there
 		})
 	})

@@ -83,7 +83,7 @@ func TestHeldWaitsForUnreadable(t *testing.T) {
 	first := ask()
 	for range 3 { // tries
 		tried := make(chan struct{})
-		time.AfterFunc(hostRetry, func() { q.box.post(func() { close(tried) }) })
+		time.AfterFunc(hostRetry, func() { q.box.Post(func() { close(tried) }) })
 		<-tried
 		if x, err := h.held(q, other, traffic.NoRoomLimit); err != nil || len(x.Deliveries) != 0 {
 			t.Errorf("the other consumer is answered with %d deliveries, %v", len(x.Deliveries), err)

@@ -130,7 +130,7 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	// The entries that Stats has counted are all in the state, unless some are being applied.
 	var o quorumq.Overview
 	var at quorumq.Time
-	if _, applied := q.group.ReadAt(func() { o, at = q.machine.queue.Overview(), q.machine.queue.Timer() }); !applied {
+	if _, applied := q.group.ReadAt(func() { o, at = q.machine.Queue().Overview(), q.machine.Queue().Timer() }); !applied {
 		return nil
 	}
 	if o.Consumers+o.Sessions > 0 || o.Unsettled+o.Backlog > 0 || q.isAsked(true) {
@@ -312,7 +312,7 @@ func (a *asleep) keepFigures(q *Member) {
 		return
 	}
 	var o quorumq.Overview
-	q.group.Read(func() { o = q.machine.queue.Overview() })
+	q.group.Read(func() { o = q.machine.Queue().Overview() })
 	if leads {
 		a.kept, a.status, a.full = &o, q.GroupStatus(), q.full.said()
 		v := q.h.cfg.Views.View()
@@ -361,7 +361,7 @@ func (h *Host) stayAwake(q *Member) {
 		h.closeHidden(q)
 		return
 	}
-	q.box.post(func() { q.heedRecord(); q.checkNodes() })
+	q.box.Post(func() { q.heedRecord(); q.checkNodes() })
 }
 
 // closeHidden closes a member that nobody can reach any more.

@@ -108,7 +108,7 @@ func TestDueWhileTimerIsNotSet(t *testing.T) {
 		Messages: []quorumq.NewMessage{{Size: 1, TTLMs: time.Hour.Milliseconds()}},
 	}, []byte("x"))
 	before := h.cfg.Clock.NowMs()
-	h.timers.drop(uid)
+	h.timers.Drop(uid)
 	w := h.mayRest(uid)
 	if in := w.GetDueMs() - before; in < time.Hour.Milliseconds()-60_000 || in > time.Hour.Milliseconds()+60_000 {
 		t.Errorf("it is due in %d ms, want an hour; the wire has %d", in, w.GetDueMs())

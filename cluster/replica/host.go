@@ -5,6 +5,11 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/replica/machine"
+	"github.com/quorate/quorate/cluster/replica/mailbox"
+	"github.com/quorate/quorate/cluster/replica/presence"
+	"github.com/quorate/quorate/cluster/replica/timer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -17,12 +22,12 @@ type Host struct {
 	above  Above // set by Start, and not read before
 	bodies *raftfsm.BodyCache
 
-	decoders decoders
-	workers  *workers
-	timers   *timers
+	decoders machine.Decoders
+	workers  *mailbox.Workers
+	timers   *timer.Timers
 	unused   *unused
-	confirms *confirming
-	peers    *peers
+	confirms *metadata.Confirmations
+	gateways *presence.Nodes
 	loops    sync.WaitGroup // of Start
 
 	woken chan struct{} // of capacity 1: reconcile although the view has not changed
@@ -94,7 +99,7 @@ func (h *Host) Members() []*Member {
 }
 
 // Turned records that the cluster's time was set.
-func (h *Host) Turned() { h.timers.turn() }
+func (h *Host) Turned() { h.timers.Turn() }
 
 // Mends gets a value when a member has lost what it had stored; it is of capacity 1.
 func (h *Host) Mends() <-chan struct{} { return h.mends }

@@ -220,7 +220,7 @@ func TestUnusedDrainDeletesBeforeItGoes(t *testing.T) {
 	held, free := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	h.Member(uid).box.post(func() { close(held); <-free })
+	h.Member(uid).box.Post(func() { close(held); <-free })
 	<-held
 	h.publish(uid, 1, "hello")
 	h.policy("expires", 1)

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/replica/presence"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
@@ -13,9 +14,9 @@ func (q *Member) Leading(leading bool, term uint64) {
 	if !leading {
 		return
 	}
-	l := &Led{queue: q, term: term, degraded: q.degraded, reported: map[id.NodeID]presence{}, unsent: newUnsent()}
+	l := &Led{queue: q, term: term, degraded: q.degraded, reported: map[id.NodeID]presence.State{}, unsent: newUnsent()}
 	q.led.Store(l)
-	q.box.post(func() {
+	q.box.Post(func() {
 		q.h.above.Forwarders.Leading(l)
 		if !q.ledLast.Swap(false) { // else it has the leader that it had before it hibernated
 			q.h.cfg.Events.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.cfg.Node)})
@@ -33,8 +34,8 @@ func (q *Member) cease() {
 		return
 	}
 	l.ceased.Store(true)
-	q.h.timers.drop(q.uid)
-	q.box.post(func() { q.h.above.Forwarders.Ceased(l) })
+	q.h.timers.Drop(q.uid)
+	q.box.Post(func() { q.h.above.Forwarders.Ceased(l) })
 }
 
 // spoke is called on the apply path when the node of a session has sent a command. If that node is
@@ -42,10 +43,10 @@ func (q *Member) cease() {
 // node is back (DC-1). So spoke reports once more that the node is gone.
 func (q *Member) spoke(n id.NodeID) {
 	l := q.led.Load()
-	if l == nil || q.h.peers.presence(n).up {
+	if l == nil || q.h.gateways.Of(n).Up {
 		return
 	}
-	q.box.post(func() {
+	q.box.Post(func() {
 		delete(l.reported, n)
 		q.checkNodes()
 	})

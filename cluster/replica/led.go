@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/quorate/quorate/cluster/replica/presence"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
@@ -33,13 +34,13 @@ type Led struct {
 
 	// What follows belongs to the worker that runs the queue's mailbox.
 	asked *quorumq.Config // the newest configuration proposed
-	// confirmed: this node's view has shown what the leaders before have acted on; see confirming.
+	// confirmed: this node's view has shown what the leaders before have acted on; see metadata.Confirmations.
 	// asking: that is being asked for.
 	confirmed, asking bool
 	// degraded is why dead-lettering is weaker than requested, as last reported.
 	degraded string
-	emptied  bool                   // it is being emptied for its deletion
-	reported map[id.NodeID]presence // what was last reported to the queue about nodes
+	emptied  bool                         // it is being emptied for its deletion
+	reported map[id.NodeID]presence.State // what was last reported to the queue about nodes
 	unsent   unsent
 }
 
@@ -65,8 +66,8 @@ func (l *Led) Backlog(dst []quorumq.Discarded, after quorumq.Seq, limit int) ([]
 	}
 	var settled quorumq.Seq
 	l.queue.group.Read(func() {
-		dst = l.queue.machine.queue.Backlog(dst, after, limit)
-		settled = l.queue.machine.queue.BacklogSettled()
+		dst = l.queue.machine.Queue().Backlog(dst, after, limit)
+		settled = l.queue.machine.Queue().BacklogSettled()
 	})
 	return dst, settled, nil
 }
@@ -111,7 +112,7 @@ func (l *Led) SettleBacklog(ctx context.Context, ranges []quorumq.SeqRange) erro
 		return err
 	}
 	command := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.BacklogSettle{Ranges: ranges})}
-	if !l.queue.h.decoders.readable(command) {
+	if !l.queue.h.decoders.Readable(command) {
 		return fmt.Errorf("cluster: settling the backlog of queue %s: ranges %v are malformed", l.queue.uid, ranges)
 	}
 	r, err := l.queue.group.Propose(ctx, command)

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/cluster/replica/machine"
+	"github.com/quorate/quorate/cluster/replica/mailbox"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -15,11 +17,11 @@ import (
 type Member struct {
 	h       *Host
 	uid     id.QueueUID
-	first   []id.NodeID   // its founders; nil: this member may not write the first configuration
-	joined  uint64        // the change with which it began to join; 0: a member since the declaration
-	machine *queueMachine // read in group.Read only
+	first   []id.NodeID      // its founders; nil: this member may not write the first configuration
+	joined  uint64           // the change with which it began to join; 0: a member since the declaration
+	machine *machine.Machine // read in group.Read only
 	group   *raftfsm.Group[quorumq.Reply, quorumq.Effects]
-	box     mailbox
+	box     *mailbox.Box[effects]
 
 	// led is set and reset on the apply path; workers act on it later, in order.
 	led atomic.Pointer[Led]
@@ -77,7 +79,7 @@ func (q *Member) Leads() bool {
 
 // Read calls f with the queue's present state. Nothing is applied meanwhile, so f must not keep the
 // queue.
-func (q *Member) Read(f func(*quorumq.Queue)) { q.group.Read(func() { f(q.machine.queue) }) }
+func (q *Member) Read(f func(*quorumq.Queue)) { q.group.Read(func() { f(q.machine.Queue()) }) }
 
 // empty reports that the member has no configuration yet.
 func (q *Member) empty() bool {
@@ -103,7 +105,7 @@ func (q *Member) again(do func()) {
 	l := q.led.Load()
 	time.AfterFunc(hostRetry, func() {
 		if l != nil && q.led.Load() == l {
-			q.box.post(do)
+			q.box.Post(do)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"slices"
 
+	"github.com/quorate/quorate/cluster/replica/presence"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -16,31 +17,31 @@ func (q *Member) checkNodes() {
 	}
 	sessions := map[id.NodeID][]quorumq.SessionKey{}
 	q.group.Read(func() {
-		for s := range q.machine.queue.Sessions() {
+		for s := range q.machine.Queue().Sessions() {
 			sessions[s.Node] = append(sessions[s.Node], s)
 		}
-		l.unsent.keep(func(k quorumq.ConsumerKey) bool { _, there := q.machine.queue.LastMsgID(k); return there })
+		l.unsent.keep(func(k quorumq.ConsumerKey) bool { _, there := q.machine.Queue().LastMsgID(k); return there })
 	})
 	for n, keys := range sessions {
-		p := q.h.peers.presence(n)
+		p := q.h.gateways.Of(n)
 		for _, s := range keys {
-			if p.epoch < s.Epoch {
-				p = presence{epoch: s.Epoch} // not seen in that epoch yet
+			if p.Epoch < s.Epoch {
+				p = presence.State{Epoch: s.Epoch} // not seen in that epoch yet
 			}
 		}
 		last, over := q.h.cfg.Views.View().Ended(n)
-		if over = over && p.epoch <= last; over {
+		if over = over && p.Epoch <= last; over {
 			// The next epoch ends all sessions that it had, and the messages that its clients held need
 			// not wait for it (DC-1). If the node has come back, which this view need not show, it has
 			// no lower epoch, so this does not shut it out.
-			p = presence{epoch: last + 1, up: true}
+			p = presence.State{Epoch: last + 1, Up: true}
 		}
 		if l.reported[n] == p {
 			continue
 		}
 		l.reported[n] = p
 		q.reportNode(l, n, p, keys)
-		if p.up && !over {
+		if p.Up && !over {
 			// The Lead command, or the old leader, may have sent notices that found no stream.
 			q.greet(keys)
 		}
@@ -55,17 +56,17 @@ func (q *Member) checkNodes() {
 
 // reportNode proposes what is known about a node. If the node's process has ended, it then ends the node's consumers:
 // by then it is known which of their deliveries have left this node.
-func (q *Member) reportNode(l *Led, n id.NodeID, p presence, sessions []quorumq.SessionKey) {
-	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
-	if p.up {
-		c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
+func (q *Member) reportNode(l *Led, n id.NodeID, p presence.State, sessions []quorumq.SessionKey) {
+	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.Epoch}
+	if p.Up {
+		c = &quorumq.NodeUp{Node: n, Epoch: p.Epoch}
 	}
 	q.propose(c, func(err error) {
 		switch {
 		case err != nil:
 			q.again(func() { delete(l.reported, n); q.checkNodes() })
-		case p.ended:
-			q.box.post(func() {
+		case p.Ended:
+			q.box.Post(func() {
 				if l.reported[n] == p {
 					q.closeConsumers(l, n, sessions)
 				}
@@ -79,8 +80,8 @@ func (q *Member) reportNode(l *Led, n id.NodeID, p presence, sessions []quorumq.
 func (q *Member) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionKey) {
 	ranges := false
 	q.group.Read(func() {
-		ranges = q.machine.queue.Config().Rules >= quorumq.RulesThird
-		sessions = slices.DeleteFunc(slices.Clone(sessions), func(s quorumq.SessionKey) bool { return !q.machine.queue.Consumes(s) })
+		ranges = q.machine.Queue().Config().Rules >= quorumq.RulesThird
+		sessions = slices.DeleteFunc(slices.Clone(sessions), func(s quorumq.SessionKey) bool { return !q.machine.Queue().Consumes(s) })
 	})
 	for _, s := range sessions {
 		if _, closing := l.unsent.closing[s]; closing {
@@ -106,7 +107,7 @@ func (q *Member) greet(sessions []quorumq.SessionKey) {
 	}
 	q.group.Read(func() {
 		for _, s := range sessions {
-			activity = q.machine.queue.Activity(activity, s)
+			activity = q.machine.Queue().Activity(activity, s)
 		}
 	})
 	for _, n := range activity {
@@ -124,6 +125,6 @@ func (q *Member) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {
 			q.again(func() { q.closeUnsent(l, s, u) })
 			return
 		}
-		q.box.post(func() { l.unsent.closed(s) })
+		q.box.Post(func() { l.unsent.closed(s) })
 	})
 }

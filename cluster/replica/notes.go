@@ -137,7 +137,7 @@ func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
 // has something to do. The reconcile loop calls it when it sees the queue for the first time.
 func (h *Host) remember(uid id.QueueUID, a *asleep) {
 	if a.due != 0 {
-		h.timers.set(uid, 0, a.due+h.stagger(uid, a.leader).Milliseconds())
+		h.timers.Set(uid, 0, a.due+h.stagger(uid, a.leader).Milliseconds())
 	}
 }
 

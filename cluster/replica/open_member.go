@@ -9,6 +9,8 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/replica/machine"
+	"github.com/quorate/quorate/cluster/replica/mailbox"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -22,8 +24,8 @@ const bootstrapGrace = 2 * time.Second
 func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) {
 	q := &Member{h: h, uid: r.UID, resumes: map[quorumq.ConsumerKey]*resume{}}
 	q.ctx, q.stop = context.WithCancel(context.Background())
-	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
-	q.box.workers, q.box.act = h.workers, q.carryOut
+	q.machine = machine.New(r.UID, &h.decoders, q.spoke)
+	q.box = mailbox.New(h.workers, q.carryOut)
 	if a := h.sleeper(r.UID); a != nil {
 		q.ledLast.Store(a.leader == h.cfg.Node)
 		q.degraded = a.degraded
@@ -81,7 +83,7 @@ func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) 
 
 // start passes on what the group has reported so far, and what it will report.
 func (q *Member) start() {
-	q.box.start()
+	q.box.Start()
 	q.h.cfg.Liveness.Add(q.uid.Group(), q.group)
 	if q.fresh {
 		q.tasks.Go(q.campaign)
@@ -128,8 +130,8 @@ func (q *Member) close() error {
 	q.h.cfg.Liveness.Remove(q.uid.Group())
 	err := q.group.Close()
 	q.cease()
-	q.h.timers.drop(q.uid)
-	q.box.close()
+	q.h.timers.Drop(q.uid)
+	q.box.Close()
 	if err != nil {
 		return fmt.Errorf("cluster: closing the group of queue %s: %w", q.uid, err)
 	}

@@ -10,28 +10,28 @@ import (
 func (h *Host) checkNodes() {
 	for _, q := range h.Members() {
 		if q.led.Load() != nil {
-			q.box.post(q.checkNodes)
+			q.box.Post(q.checkNodes)
 		}
 	}
 }
 
 // Inbound records that a peer's queue stream to this node came up or went down.
 func (h *Host) Inbound(p transport.Peer, up bool) {
-	if h.peers.inbound(p, up) {
+	if h.gateways.Inbound(p, up) {
 		h.checkNodes()
 	}
 }
 
 // Heard records an epoch of a node that gossip reports.
 func (h *Host) Heard(n id.NodeID, epoch id.Epoch) {
-	if h.peers.heard(n, epoch) {
+	if h.gateways.Heard(n, epoch) {
 		h.checkNodes()
 	}
 }
 
 // Ended records that a node's process has ended.
 func (h *Host) Ended(n id.NodeID) {
-	if h.peers.hasEnded(n) {
+	if h.gateways.HasEnded(n) {
 		h.cfg.Logger.Info("a node's process has ended: nothing listens at its address", "peer", n)
 		h.checkNodes()
 	}
@@ -46,7 +46,7 @@ func (h *Host) followReach(done <-chan struct{}) {
 		for r := range h.cfg.Views.View().Nodes() {
 			n := r.ID
 			_, up := h.cfg.Transport.Connected(n)
-			if n != h.cfg.Node && h.peers.answers(n, !up || h.cfg.Liveness.Reaches(n)) {
+			if n != h.cfg.Node && h.gateways.Answers(n, !up || h.cfg.Liveness.Reaches(n)) {
 				news = true
 			}
 		}

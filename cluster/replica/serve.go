@@ -37,7 +37,7 @@ func (h *Host) Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Deliver
 		done(traffic.Delivery{}, h.NotHosted(q))
 		return
 	}
-	if !m.box.post(func() { done(m.load(d)) }) {
+	if !m.box.Post(func() { done(m.load(d)) }) {
 		done(traffic.Delivery{}, raftfsm.ErrStopped)
 	}
 }

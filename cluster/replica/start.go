@@ -7,6 +7,10 @@ import (
 	"runtime"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/replica/mailbox"
+	"github.com/quorate/quorate/cluster/replica/presence"
+	"github.com/quorate/quorate/cluster/replica/timer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/each"
 	"github.com/quorate/quorate/quorumq"
@@ -24,10 +28,10 @@ func New(c Config) *Host {
 		cfg:    c,
 		bodies: raftfsm.NewBodyCache(c.BodyCacheBytes),
 		// Workers wait for disks when bodies are no longer in memory.
-		workers:  startWorkers(4 * runtime.GOMAXPROCS(0)),
+		workers:  mailbox.Start(4 * runtime.GOMAXPROCS(0)),
 		unused:   newUnused(),
-		confirms: newConfirming(),
-		peers:    newPeers(c.Node, c.Epoch),
+		confirms: metadata.NewConfirmations(),
+		gateways: presence.New(c.Node, c.Epoch),
 		woken:    make(chan struct{}, 1),
 		mends:    make(chan struct{}, 1),
 		changes:  make(chan struct{}, 1),
@@ -48,7 +52,7 @@ func New(c Config) *Host {
 		queues:   map[id.QueueUID]*Member{},
 		damaged:  map[id.QueueUID]error{},
 	}
-	h.timers = newTimers(c.Clock.NowMs, h.expire, h.rearm)
+	h.timers = timer.New(c.Clock.NowMs, h.expire, h.rearm)
 	h.watcher.wake = make(chan struct{}, 1)
 	h.readNotes()
 	return h
@@ -59,10 +63,10 @@ func New(c Config) *Host {
 func (h *Host) Start(above Above) {
 	h.above = above
 	done := h.cfg.Life.Done()
-	h.loops.Go(func() { h.timers.run(done) })
+	h.loops.Go(func() { h.timers.Run(done) })
 	h.loops.Go(func() { h.watcher.run(done) })
 	h.loops.Go(func() { h.unused.run(h.cfg.Life, h.deleteUnused) })
-	h.loops.Go(func() { h.confirms.run(h.cfg.Life, h.cfg.Catalog.Confirm) })
+	h.loops.Go(func() { h.confirms.Run(h.cfg.Life, h.cfg.Catalog.Confirm) })
 	h.loops.Go(func() { h.followReach(done) })
 	h.loops.Go(func() { h.hibernate(done) })
 	h.loops.Go(func() { h.forget(done) })
@@ -112,7 +116,7 @@ func (h *Host) Close() error {
 		return q.close()
 	})
 	h.writeNotes()
-	h.workers.close()
+	h.workers.Close()
 	return err
 }
 
@@ -125,14 +129,14 @@ func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 	if h.sleeper(q) != nil {
 		// It may not open now, because the disk is full for example. If it does, its leader sets the timer anew, or has just
 		// done so.
-		h.timers.again(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
+		h.timers.Again(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
 	}
 	h.WakeInTurn(q)
 }
 
 // rearm sets the timers again, because the cluster's time was set.
 func (h *Host) rearm() {
-	h.timers.setBack()
+	h.timers.SetBack()
 	for _, q := range h.Members() {
 		q.rearm()
 	}

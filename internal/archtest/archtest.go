@@ -83,10 +83,14 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"protobuf"},
 		},
+		{Path: "cluster/replica/machine", Imports: []string{"id", "quorumq", "cluster/metadata", "raftfsm"}},
+		{Path: "cluster/replica/mailbox"},
+		{Path: "cluster/replica/presence", Imports: []string{"id", "cluster/transport"}},
+		{Path: "cluster/replica/timer", Imports: []string{"id", "quorumq", "internal/wait"}},
 		{
 			Path: "cluster/replica", Imports: []string{
 				"id", "message", "quorumq", "backup", "catalog", "policy", "deadletter", "cluster/transport", "cluster/liveness", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/export", "cluster/traffic", "cluster/metadata", "cluster/disk", "raftfsm", "wal", "proto/node/v1", "internal/each", "internal/wait",
+				"cluster/storage", "cluster/nodeclock", "cluster/event", "cluster/export", "cluster/traffic", "cluster/metadata", "cluster/disk", "cluster/replica/machine", "cluster/replica/mailbox", "cluster/replica/presence", "cluster/replica/timer", "raftfsm", "wal", "proto/node/v1", "internal/each", "internal/wait",
 			},
 			ThirdParty: []string{"protobuf", "raft"},
 		},

@@ -20,7 +20,7 @@ func backUp() map[string]int {
 	return map[string]int{
 		"broker/identity": 1,
 		"cluster/gateway": 11,
-		"cluster/replica": 21,
+		"cluster/replica": 16,
 	}
 }
 

@@ -1,4 +1,6 @@
-package replica
+// Package timer wakes the queues of a host at the times that they ask for, on one goroutine. It has one timer for each
+// queue at most.
+package timer
 
 import (
 	"container/heap"
@@ -11,14 +13,14 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// timers wakes queues at the times that they ask for. There is one timer per queue and one
+// Timers wakes queues at the times that they ask for. There is one timer per queue and one
 // goroutine for all. A queue asks in its own time, with which its commands are stamped, but is
 // woken by the cluster's time; so it checks whether its own time has come (TTL-6).
-type timers struct {
+type Timers struct {
 	now func() int64                         // the time of the cluster, ms since the Unix epoch
 	due func(q id.QueueUID, at quorumq.Time) // must not block
 	// turned is called when the cluster's time was set, so that timers that depend on it can be set
-	// again. It may call set.
+	// again. It may call Set.
 	turned func()
 
 	mu    sync.Mutex // guards what follows
@@ -37,23 +39,23 @@ type timer struct {
 	place int          // in the heap
 }
 
-// newTimers returns an empty set. due is called without a lock.
-func newTimers(now func() int64, due func(id.QueueUID, quorumq.Time), turned func()) *timers {
-	return &timers{
+// New returns an empty set. due is called without a lock.
+func New(now func() int64, due func(id.QueueUID, quorumq.Time), turned func()) *Timers {
+	return &Timers{
 		now: now, due: due, turned: turned,
 		where: map[id.QueueUID]*timer{}, wake: make(chan struct{}, 1), turns: make(chan struct{}, 1),
 	}
 }
 
-// set replaces a queue's timer. It does not block.
-func (t *timers) set(q id.QueueUID, at quorumq.Time, due int64) {
+// Set replaces a queue's timer. It does not block.
+func (t *Timers) Set(q id.QueueUID, at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(q, at, due)
 }
 
-// again sets a queue's timer, unless the queue has asked for another time meanwhile.
-func (t *timers) again(q id.QueueUID, at quorumq.Time, due int64) {
+// Again sets a queue's timer, unless the queue has asked for another time meanwhile.
+func (t *Timers) Again(q id.QueueUID, at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.where[q]; e == nil || e.at == at {
@@ -62,7 +64,7 @@ func (t *timers) again(q id.QueueUID, at quorumq.Time, due int64) {
 }
 
 // put sets a queue's timer. mu is held.
-func (t *timers) put(q id.QueueUID, at quorumq.Time, due int64) {
+func (t *Timers) put(q id.QueueUID, at quorumq.Time, due int64) {
 	e := t.where[q]
 	if e == nil {
 		e = &timer{queue: q, at: at, due: due}
@@ -73,15 +75,15 @@ func (t *timers) put(q id.QueueUID, at quorumq.Time, due int64) {
 		heap.Fix(&t.heap, e.place)
 	}
 	if at == 0 {
-		e.by = time.Now().Add(until(due, t.now()))
+		e.by = time.Now().Add(Until(due, t.now()))
 	}
 	if e.place == 0 {
 		t.signal()
 	}
 }
 
-// at returns when a queue will be woken, in its own time and in the cluster's; 0 if it will not.
-func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
+// At returns when a queue will be woken, in its own time and in the cluster's; 0 if it will not.
+func (t *Timers) At(q id.QueueUID) (at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.where[q]; e != nil {
@@ -90,9 +92,9 @@ func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 	return 0, 0
 }
 
-// setBack keeps the queues that hibernate from waking later because the cluster's time was set back. Where it was set
+// SetBack keeps the queues that hibernate from waking later because the cluster's time was set back. Where it was set
 // forward, they wake by the new time, as queues do that have a leader.
-func (t *timers) setBack() {
+func (t *Timers) SetBack() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range t.where {
@@ -106,11 +108,11 @@ func (t *timers) setBack() {
 	}
 }
 
-// turn makes run call turned, because the cluster's time was set. It does not block.
-func (t *timers) turn() { wait.Wake(t.turns) }
+// Turn makes Run call turned, because the cluster's time was set. It does not block.
+func (t *Timers) Turn() { wait.Wake(t.turns) }
 
-// drop forgets a queue's timer.
-func (t *timers) drop(q id.QueueUID) {
+// Drop forgets a queue's timer.
+func (t *Timers) Drop(q id.QueueUID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.where[q]; e != nil {
@@ -119,14 +121,14 @@ func (t *timers) drop(q id.QueueUID) {
 	}
 }
 
-func (t *timers) signal() { wait.Wake(t.wake) }
+func (t *Timers) signal() { wait.Wake(t.wake) }
 
 // maxTimerWait limits one wait, because the cluster's time may advance a little faster than a
 // timer.
 const maxTimerWait = time.Second
 
-// run wakes queues until stop is closed.
-func (t *timers) run(stop <-chan struct{}) {
+// Run wakes queues until stop is closed.
+func (t *Timers) Run(stop <-chan struct{}) {
 	clock := time.NewTimer(maxTimerWait)
 	defer clock.Stop()
 	for {
@@ -135,12 +137,12 @@ func (t *timers) run(stop <-chan struct{}) {
 		for {
 			first, ok := t.first()
 			if ok && first.due <= now {
-				t.drop(first.queue)
+				t.Drop(first.queue)
 				t.due(first.queue, first.at)
 				continue
 			}
 			if some = ok; ok {
-				wait = min(wait, until(first.due, now))
+				wait = min(wait, Until(first.due, now))
 			}
 			break
 		}
@@ -159,7 +161,7 @@ func (t *timers) run(stop <-chan struct{}) {
 }
 
 // first returns a copy, because the timer may be moved meanwhile.
-func (t *timers) first() (timer, bool) {
+func (t *Timers) first() (timer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.heap) == 0 {
@@ -168,8 +170,8 @@ func (t *timers) first() (timer, bool) {
 	return *t.heap[0], true
 }
 
-// until returns the time from now to a later time, both in milliseconds.
-func until(at, now int64) time.Duration {
+// Until returns the time from now to a later time, both in milliseconds.
+func Until(at, now int64) time.Duration {
 	return time.Duration(min(max(at-now, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 

@@ -1,4 +1,7 @@
-package replica
+// Package machine is the machine of a queue's group: it carries out the commands of the group's log on a
+// quorumq.Queue, and freezes and restores that. Decoders reads a command before it is proposed, so that no
+// command gets into the log that members cannot read. It has no limits of its own.
+package machine
 
 import (
 	"errors"
@@ -13,30 +16,29 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// queueMachine runs a queue in a group. The group serialises all calls.
-type queueMachine struct {
+// Machine runs a queue in a group. The group serialises all calls.
+type Machine struct {
 	queue    *quorumq.Queue
-	decoders *decoders
+	decoders *Decoders
 	// spoke is called when a command of a session was applied; it must not block.
 	spoke func(id.NodeID)
 }
 
-// decoders is shared by the machines of a node. A decoder is needed only during one command, so an
+// Decoders is shared by the machines of a node. A decoder is needed only during one command, so an
 // idle queue has none.
-type decoders struct{ free sync.Pool }
+type Decoders struct{ free sync.Pool }
 
 // get returns a decoder that belongs to the caller until it is put back.
-func (d *decoders) get() *queueDecoder {
-	if free, ok := d.free.Get().(*queueDecoder); ok {
+func (d *Decoders) get() *decoder {
+	if free, ok := d.free.Get().(*decoder); ok {
 		return free
 	}
-	return new(queueDecoder)
+	return new(decoder)
 }
 
-// newQueueMachine returns an empty machine. It calls spoke with the nodes whose commands it
-// applies.
-func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queueMachine {
-	return &queueMachine{
+// New returns an empty machine. It calls spoke with the nodes whose commands it applies.
+func New(uid id.QueueUID, d *Decoders, spoke func(id.NodeID)) *Machine {
+	return &Machine{
 		decoders: d,
 		// The settings in force come with Configure, so all members start with the same state
 		//
@@ -45,8 +47,11 @@ func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queue
 	}
 }
 
+// Queue returns the queue. It may be read only while the group applies nothing, and must not be kept: Restore replaces it.
+func (m *Machine) Queue() *quorumq.Queue { return m.queue }
+
 // Apply carries out a queue command; one that this build cannot read stops the group.
-func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects, error) {
+func (m *Machine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects, error) {
 	d := m.decoders.get()
 	defer m.decoders.free.Put(d) // the queue keeps and returns nothing of the decoder
 	c, err := d.command(header, bodies)
@@ -64,11 +69,11 @@ func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quor
 	return lasting(r), e, nil
 }
 
-// queueDecoder decodes commands whose bodies are stored separately.
-type queueDecoder struct{ quorumq.Decoder }
+// decoder decodes commands whose bodies are stored separately.
+type decoder struct{ quorumq.Decoder }
 
 // command decodes a command, and refuses one whose number of bodies is wrong.
-func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, error) {
+func (d *decoder) command(header []byte, bodies int) (quorumq.Command, error) {
 	c, err := d.Decode(header)
 	if err != nil {
 		return nil, err
@@ -79,29 +84,37 @@ func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, erro
 	return c, nil
 }
 
-// readable reports whether members can carry out a command. The leader checks before it proposes,
+// Readable reports whether members can carry out a command. The leader checks before it proposes,
 // because in the log such a command would stop every member that cannot read it.
-func (d *decoders) readable(c raftfsm.Command) bool {
-	_, ok := d.look(c)
+func (d *Decoders) Readable(c raftfsm.Command) bool {
+	_, ok := d.Look(c)
 	return ok
 }
 
-// prelude is what a leader has to do before it proposes a command, or before it passes on the answer.
-type prelude struct {
-	purges bool // it must wait for dead letters that are in flight
-	// cancels: its answer must come behind the consumer's last delivery.
-	cancels bool
-	// annotates: the command's annotations must be merged with those that this message of the
+// Prelude is what a leader has to do before it proposes a command, or before it passes on the answer.
+type Prelude struct {
+	Purges bool // it must wait for dead letters that are in flight
+	// Cancels: its answer must come behind the consumer's last delivery.
+	Cancels bool
+	// Annotates: the command's annotations must be merged with those that this message of the
 	// consumer already has.
-	annotates bool
-	consumer  quorumq.ConsumerKey
-	message   quorumq.MsgID
-	source    id.QueueUID // of a Transfer, which must not be deleted; 0: it is none
+	Annotates bool
+	Consumer  quorumq.ConsumerKey
+	Message   quorumq.MsgID
+	Source    id.QueueUID // of a Transfer, which must not be deleted; 0: it is none
 }
 
-// look decodes a command as readable does, and returns what the leader has to do before it proposes
+// annotate records that annotations must be merged, if the decision is about a message that Get
+// took.
+func (p *Prelude) annotate(k quorumq.ConsumerKey, ranges []quorumq.MsgIDRange, annotated bool) {
+	if annotated && k.Tag == 0 && len(ranges) == 1 && ranges[0].First == ranges[0].Last {
+		p.Annotates, p.Consumer, p.Message = true, k, ranges[0].First
+	}
+}
+
+// Look decodes a command as Readable does, and returns what the leader has to do before it proposes
 // the command.
-func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
+func (d *Decoders) Look(c raftfsm.Command) (before Prelude, ok bool) {
 	decoder := d.get()
 	defer d.free.Put(decoder)
 	cmd, err := decoder.command(c.Header, len(c.Bodies))
@@ -110,11 +123,11 @@ func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	}
 	switch cmd := cmd.(type) {
 	case *quorumq.Purge:
-		before.purges = true
+		before.Purges = true
 	case *quorumq.Cancel:
-		before.cancels = true
+		before.Cancels = true
 	case *quorumq.Transfer:
-		before.source = cmd.Source
+		before.Source = cmd.Source
 	case *quorumq.Requeue:
 		before.annotate(cmd.Consumer, cmd.Ranges, cmd.HasAnnotations)
 	case *quorumq.Discard:
@@ -157,21 +170,21 @@ func lasting(r quorumq.Reply) quorumq.Reply {
 }
 
 // Lead returns the command by which a leader takes over.
-func (m *queueMachine) Lead(node id.NodeID, term uint64) []byte {
+func (m *Machine) Lead(node id.NodeID, term uint64) []byte {
 	return quorumq.AppendCommand(nil, &quorumq.Lead{Node: node, Term: term})
 }
 
 // Now returns the queue's time.
-func (m *queueMachine) Now() int64 { return int64(m.queue.Now()) }
+func (m *Machine) Now() int64 { return int64(m.queue.Now()) }
 
 // Freeze returns the queue's present state.
-func (m *queueMachine) Freeze() raftfsm.Frozen { return frozenQueue{m.queue.Freeze()} }
+func (m *Machine) Freeze() raftfsm.Frozen { return Frozen{m.queue.Freeze()} }
 
-// frozenQueue writes a snapshot of the machine's state at one moment, while the machine goes on.
-type frozenQueue struct{ *quorumq.Frozen }
+// Frozen writes a snapshot of the machine's state at one moment, while the machine goes on.
+type Frozen struct{ *quorumq.Frozen }
 
 // Live yields the bodies that the queue refers to.
-func (f frozenQueue) Live() iter.Seq[raftfsm.BodyRun] {
+func (f Frozen) Live() iter.Seq[raftfsm.BodyRun] {
 	return func(yield func(raftfsm.BodyRun) bool) {
 		for r := range f.Frozen.Live() {
 			if !yield(raftfsm.BodyRun(r)) {
@@ -182,10 +195,10 @@ func (f frozenQueue) Live() iter.Seq[raftfsm.BodyRun] {
 }
 
 // HeldBytes returns the bytes of the messages that the queue holds.
-func (m *queueMachine) HeldBytes() uint64 { return m.queue.HeldBytes() }
+func (m *Machine) HeldBytes() uint64 { return m.queue.HeldBytes() }
 
 // Restore replaces the queue's state.
-func (m *queueMachine) Restore(b []byte) error {
+func (m *Machine) Restore(b []byte) error {
 	q, err := quorumq.Restore(b)
 	switch {
 	case errors.Is(err, quorumq.ErrNewer):

@@ -1,4 +1,4 @@
-package replica
+package metadata
 
 import (
 	"context"
@@ -8,22 +8,23 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// confirming gathers what waits for a confirmed view of the catalog: one that shows all that the
-// catalog had committed when add was called. A leader adds something after its Lead command was
+// Confirmations gathers what waits for a confirmed view of the catalog: one that shows all that the
+// catalog had committed when Add was called. A leader adds something after its Lead command was
 // applied. What the leaders before have acted on was committed by then, so the view is not behind any
 // of theirs. One question to the catalog's leader answers for all that was gathered before it.
-type confirming struct {
+type Confirmations struct {
 	wake chan struct{} // of capacity 1
 
 	mu    sync.Mutex // guards tasks
 	tasks []func()
 }
 
-func newConfirming() *confirming { return &confirming{wake: make(chan struct{}, 1)} }
+// NewConfirmations returns a set that has nothing.
+func NewConfirmations() *Confirmations { return &Confirmations{wake: make(chan struct{}, 1)} }
 
-// add has a task called when the view is confirmed; the task must not block. add does not block
+// Add has a task called when the view is confirmed; the task must not block. Add does not block
 // either. A leadership adds one task at most, so there are no more than queues that this node leads.
-func (c *confirming) add(task func()) {
+func (c *Confirmations) Add(task func()) {
 	c.mu.Lock()
 	c.tasks = append(c.tasks, task)
 	c.mu.Unlock()
@@ -31,7 +32,7 @@ func (c *confirming) add(task func()) {
 }
 
 // take returns what was gathered, and begins anew.
-func (c *confirming) take() []func() {
+func (c *Confirmations) take() []func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	tasks := c.tasks
@@ -43,8 +44,8 @@ func (c *confirming) take() []func() {
 // takes longer.
 const confirmRetry = 100 * time.Millisecond
 
-// run asks until ctx ends. While the catalog has no leader it goes on asking.
-func (c *confirming) run(ctx context.Context, confirm func(context.Context) error) {
+// Run asks until ctx ends. While the catalog has no leader it goes on asking.
+func (c *Confirmations) Run(ctx context.Context, confirm func(context.Context) error) {
 	for {
 		select {
 		case <-c.wake:

@@ -1,4 +1,4 @@
-package replica
+package machine
 
 import (
 	"bytes"
@@ -21,14 +21,14 @@ import (
 
 // timedMachine is a queue that notes how long Freeze took: nothing is applied during that time.
 type timedMachine struct {
-	*queueMachine
+	*Machine
 	frozen atomic.Int64 // nanoseconds of the last Freeze
 }
 
 func (m *timedMachine) Freeze() raftfsm.Frozen {
 	begin := time.Now()
 	defer func() { m.frozen.Store(int64(time.Since(begin))) }()
-	return m.queueMachine.Freeze()
+	return m.Machine.Freeze()
 }
 
 type noEffector struct{}
@@ -48,7 +48,7 @@ type benchQueue struct {
 func openBenchQueue(b *testing.B, change func(*raftfsm.Config[quorumq.Reply, quorumq.Effects])) *benchQueue {
 	b.Helper()
 	const uid = id.FirstQueueUID
-	q := &benchQueue{dir: b.TempDir(), machine: &timedMachine{queueMachine: newQueueMachine(uid, &decoders{}, func(id.NodeID) {})}}
+	q := &benchQueue{dir: b.TempDir(), machine: &timedMachine{Machine: New(uid, &Decoders{}, func(id.NodeID) {})}}
 	q.enqueue = quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "n1", Epoch: 1}, First: 1}
 	dir, err := vfs.OS(filepath.Join(q.dir, "wal"))
 	if err == nil {
