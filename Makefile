@@ -28,7 +28,7 @@ FAILOVERS  ?= 3000
 CHAOS_TIME ?= 1h
 STRESS_TIME ?= 15m
 IMAGE      ?= quorate/quorate:dev
-# Programs tell the number in the file VERSION, and the commit as build metadata.
+# Programs report the number in the file VERSION, and the commit as build metadata.
 COMMIT     ?= $(shell git describe --exclude '*' --always --abbrev=7 --dirty 2>/dev/null)
 VERSION    := $(shell cat VERSION)$(addprefix +,$(COMMIT))
 LDFLAGS    := -s -w -X github.com/quorate/quorate.commit=$(COMMIT)
@@ -242,7 +242,7 @@ deadcode: $(BIN)/deadcode ## functions of the main module and the operator that 
 	@! grep -v '^client/' $(BIN)/deadcode.log
 
 # The database is on the internet. VULNDB may name a mirror. Without one nothing is checked, which is a
-# failure of the target: .ci/run tells it as skipped.
+# failure of the target: .ci/run reports it as skipped.
 VULNDB ?= https://vuln.go.dev
 
 .PHONY: vuln

@@ -216,7 +216,7 @@ func TestIssuerDownAtStart(t *testing.T) {
 	text := token(i, "ann", everything, time.Now().Add(time.Hour))
 	p := dial(t, c.AMQP(0))
 	p.loginAs("", text)
-	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "cannot tell now who logs in") {
+	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "cannot check credentials now") {
 		t.Error(text)
 	}
 	i.Break(nil)

@@ -135,7 +135,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	return out, nil
 }
 
-// TellDisk takes the state of a peer's disk.
+// TellDisk records the state of a peer's disk.
 func (s calls) TellDisk(ctx context.Context, r *nodev1.TellDiskRequest) (*nodev1.TellDiskResponse, error) {
 	if from, ok := transport.CallerOf(ctx); ok {
 		s.c.disks.Hear(from.Node, from.Epoch, r)

@@ -16,9 +16,9 @@ import (
 // Example is a program of examples/amqp and its expected output.
 type Example struct {
 	Name string
-	// Listeners are the arguments of runs that keep running. Tellers are those of runs that follow,
+	// Listeners are the arguments of runs that keep running. Senders are those of runs that follow,
 	// one after the other, when all listeners have printed that they are ready.
-	Listeners, Tellers [][]string
+	Listeners, Senders [][]string
 	// Want are the lines of all runs together, in any order, without the ready lines.
 	Want []string
 }
@@ -26,25 +26,25 @@ type Example struct {
 // Examples returns the examples in a language: go, python or javascript.
 func Examples(language string) []Example {
 	work := Example{
-		Name: "workqueue", Listeners: [][]string{{"work"}, {"work"}}, Tellers: [][]string{{"add", "one thing"}, {"add", "two"}, {"add", "three"}},
+		Name: "workqueue", Listeners: [][]string{{"work"}, {"work"}}, Senders: [][]string{{"add", "one thing"}, {"add", "two"}, {"add", "three"}},
 		Want: []string{"added one thing", "added two", "added three", "did one thing", "did two", "did three"},
 	}
 	news := Example{
-		Name: "publishsubscribe", Listeners: [][]string{{"listen"}, {"listen"}}, Tellers: [][]string{{"tell", "door opened"}},
-		Want: []string{"told door opened", "heard door opened", "heard door opened"},
+		Name: "publishsubscribe", Listeners: [][]string{{"listen"}, {"listen"}}, Senders: [][]string{{"publish", "door opened"}},
+		Want: []string{"published door opened", "heard door opened", "heard door opened"},
 	}
 	rpc := Example{
-		Name: "rpc", Listeners: [][]string{{"serve"}}, Tellers: [][]string{{"ask", "12"}, {"ask", "7"}},
+		Name: "rpc", Listeners: [][]string{{"serve"}}, Senders: [][]string{{"ask", "12"}, {"ask", "7"}},
 		Want: []string{"12 squared is 144", "7 squared is 49"},
 	}
 	retry := Example{
-		Name: "retry", Listeners: [][]string{{"work"}}, Tellers: [][]string{{"add", "the job"}},
+		Name: "retry", Listeners: [][]string{{"work"}}, Senders: [][]string{{"add", "the job"}},
 		Want: []string{"try 1 of the job", "try 2 of the job", "try 3 of the job", "gave up the job"},
 	}
 	switch language {
 	case "python":
 		return []Example{work, rpc, {
-			Name: "delay", Listeners: [][]string{{"wait"}}, Tellers: [][]string{{"later", "tea"}},
+			Name: "delay", Listeners: [][]string{{"wait"}}, Senders: [][]string{{"later", "tea"}},
 			Want: []string{"later: tea", "due: tea after it expired"},
 		}}
 	case "javascript":
@@ -52,17 +52,17 @@ func Examples(language string) []Example {
 	}
 	return []Example{work, news, rpc, retry, {
 		Name: "routing", Listeners: [][]string{{"listen", "warning", "error"}, {"listen", "error"}},
-		Tellers: [][]string{{"log", "info", "a"}, {"log", "error", "b"}, {"log", "warning", "c"}},
+		Senders: [][]string{{"log", "info", "a"}, {"log", "error", "b"}, {"log", "warning", "c"}},
 		Want:    []string{"logged a", "logged b", "logged c", "error b", "error b", "warning c"},
 	}, {
 		Name: "topics", Listeners: [][]string{{"listen", "*.cellar.*"}, {"listen", "#.alarm", "attic.#"}},
-		Tellers: [][]string{{"tell", "a.cellar.alarm", "1"}, {"tell", "attic", "2"}, {"tell", "hall.door", "3"}},
-		Want:    []string{"told a.cellar.alarm", "told attic", "told hall.door", "a.cellar.alarm 1", "a.cellar.alarm 1", "attic 2"},
+		Senders: [][]string{{"publish", "a.cellar.alarm", "1"}, {"publish", "attic", "2"}, {"publish", "hall.door", "3"}},
+		Want:    []string{"published a.cellar.alarm", "published attic", "published hall.door", "a.cellar.alarm 1", "a.cellar.alarm 1", "attic 2"},
 	}, {
-		Name: "confirms", Tellers: [][]string{{"250"}},
+		Name: "confirms", Senders: [][]string{{"250"}},
 		Want: []string{"one by one: 250 confirmed", "in batches: 250 confirmed", "as they come: 250 confirmed", "the queue had 750"},
 	}, {
-		Name: "delay", Listeners: [][]string{{"wait"}}, Tellers: [][]string{{"after", "200", "tea"}},
+		Name: "delay", Listeners: [][]string{{"wait"}}, Senders: [][]string{{"after", "200", "tea"}},
 		Want: []string{"later: tea", "due: tea"},
 	}}
 }
@@ -142,7 +142,7 @@ func RunExample(ctx context.Context, x Example, line, env []string, b Broker) er
 	if err := listen(func() bool { return ready == len(x.Listeners) }); err != nil {
 		return err
 	}
-	for _, args := range x.Tellers {
+	for _, args := range x.Senders {
 		cmd := command(args)
 		out, err := cmd.Output()
 		if err != nil {

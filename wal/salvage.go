@@ -135,7 +135,7 @@ func (l *Log) salvage(s *segment, v *survey, footer []byte) ([]byte, error) {
 
 // noteGap notes that records of unknown groups are lost.
 func (l *Log) noteGap(err error) {
-	l.c.Logger.Error("the log is damaged, and nobody can tell whose records are lost", "error", err)
+	l.c.Logger.Error("the log is damaged, and it is unknown which groups have lost records", "error", err)
 	if l.found == nil {
 		l.found = fmt.Errorf("%w: %w", ErrLost, err)
 	}
@@ -255,7 +255,7 @@ func (l *Log) foldGap(s *segment, it *item) {
 		l.drop(l.gapAt)
 		l.gapAt, l.gap, l.unsure = at, nil, false
 		if st, err := parseState(&it.record); err != nil || st.lost {
-			l.gap = fmt.Errorf("%w: records of groups that cannot be told were found damaged earlier in %s", ErrLost, l.dir.Path())
+			l.gap = fmt.Errorf("%w: records of unknown groups were found damaged earlier in %s", ErrLost, l.dir.Path())
 		}
 	default:
 	}

@@ -197,7 +197,7 @@ func (t *attempt) done(err error) error {
 	if is {
 		return &failure.Error{
 			Class: failure.Unavailable, Kind: "login", RetryAfter: cmp.Or(unavailable.RetryAfter, hashRetryAfter), Cause: err,
-			Reason: "this node cannot tell now who logs in: " + unavailable.Error() + "; try again",
+			Reason: "this node cannot check credentials now: " + unavailable.Error() + "; try again",
 		}
 	}
 	return err

@@ -76,7 +76,7 @@ func TestTriesAreGivenBack(t *testing.T) {
 		"a directory is down":              {[]error{wrong, &access.Unavailable{Backend: "ldap", Cause: io.EOF}}, true},
 		"the caller has left after a no":   {[]error{wrong, context.Canceled}, false},
 		"its time is over after a no":      {[]error{wrong, fmt.Errorf("ask: %w", context.DeadlineExceeded)}, false},
-		"the first one cannot tell, no":    {[]error{context.Canceled, wrong}, false},
+		"the first one is unavailable, no": {[]error{context.Canceled, wrong}, false},
 		"it was wrong for one, then right": {[]error{wrong, nil}, true},
 	} {
 		var backends []access.Backend

@@ -164,7 +164,7 @@ func (s *Node) Current(ctx context.Context) error {
 func ErrStale(why error) *failure.Error {
 	reason := "this node's view of the catalog was behind; retry"
 	if why != nil {
-		reason = "this node cannot tell what there is not, as its view of the catalog may be behind: " + why.Error() +
+		reason = "this node cannot report what does not exist, as its view of the catalog may be behind: " + why.Error() +
 			"; see that most nodes run and reach one another, and retry, or use another node"
 	}
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: reason, Cause: why}

@@ -79,7 +79,7 @@ func (l *ledger) notified(g *Guarantee) {
 		for i, t := range of {
 			g.Checked++
 			if until := min(t.to, last.to); i > 0 && t.consumer != last.consumer && until > t.from+activeWindow && !l.faulty(last.from, t.from+activeWindow) {
-				g.Broken = append(g.Broken, l.finding(place{queue: queue}, t.event, "%s is told that it is active, and %s is told nothing else for %v", t.consumer, last.consumer, until-t.from))
+				g.Broken = append(g.Broken, l.finding(place{queue: queue}, t.event, "%s is notified that it is active, and %s is notified of nothing else for %v", t.consumer, last.consumer, until-t.from))
 			}
 			if i == 0 || t.to > last.to {
 				last = t

@@ -202,7 +202,7 @@ func resources(ctx context.Context, cfg Config, note string, before map[string]m
 		}
 		cancel()
 		if out[n.ID] == nil {
-			cfg.Log("node %s tells nothing of its resources", n.ID)
+			cfg.Log("node %s does not report its resources", n.ID)
 			continue
 		}
 		cfg.History.Add(history.Event{Kind: history.Resources, Node: n.ID, Figures: out[n.ID], Note: note})

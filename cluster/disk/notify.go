@@ -61,7 +61,7 @@ func (w *Watch) notifyAll(ctx context.Context) bool {
 		asked.Go(func() {
 			if _, err := peer.TellDisk(ctx, report); err != nil {
 				missed.Store(true)
-				w.Logger.Debug("peer was not told of the disk, trying again later", "peer", string(n), "error", err)
+				w.Logger.Debug("the state of the disk did not reach a peer, trying again later", "peer", string(n), "error", err)
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func (c Config) Validate() error {
 		fault("Node.ID is empty: set the node's id")
 	}
 	if n := len(encodeMeta(c.Node)); n > memberlist.MetaMaxSize {
-		fault("what gossip tells of node %q takes %d bytes, the limit is %d: shorten its addresses %q, %q or its version %q",
+		fault("the metadata of node %q in gossip takes %d bytes, the limit is %d: shorten its addresses %q, %q or its version %q",
 			c.Node.ID, n, memberlist.MetaMaxSize, c.Node.PeerAddr, c.Node.ClientAddr, c.Node.Version)
 	}
 	if err := hostPort(c.BindAddr); err != nil {

@@ -60,7 +60,7 @@ func encodeMeta(n Node) []byte {
 // readMeta reads what encodeMeta wrote.
 func readMeta(b []byte) (Node, error) {
 	if len(b) == 0 || b[0] != metaVersion {
-		return Node{}, fmt.Errorf("what gossip tells of the node has %d bytes and not version %d: it runs another program", len(b), metaVersion)
+		return Node{}, fmt.Errorf("the metadata of the node in gossip has %d bytes and not version %d: it runs another program", len(b), metaVersion)
 	}
 	b = b[1:]
 	if len(b) < 8 {
@@ -91,4 +91,4 @@ func readMetaText(b []byte) (text string, rest []byte, err error) {
 	return string(b[used : used+int(size)]), b[used+int(size):], nil
 }
 
-var errMetaShort = errors.New("what gossip tells of the node is cut off")
+var errMetaShort = errors.New("the metadata of the node in gossip is cut off")

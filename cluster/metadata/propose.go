@@ -48,8 +48,8 @@ func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply
 	return r, nil
 }
 
-// count notes the queues that have come or gone by a command. What a repeat does not tell is not counted, nor a queue that
-// was declared in a vhost while that was deleted.
+// count notes the queues that have come or gone by a command. What the reply to a repeat lacks is not counted, nor a queue
+// that was declared in a vhost while that was deleted.
 func (g *Group) count(cmd catalog.Command, r *catalog.Reply, before *catalog.View) {
 	switch c := cmd.(type) {
 	case *catalog.DeclareQueue:

@@ -76,13 +76,13 @@ func (s *ackDeadlines) checkNotices(l *ledger, ns []quorumq.Notice) {
 		for m := n.Messages.First; m <= n.Messages.Last; m++ {
 			k := giftKey{n.Consumer, m}
 			if !s.ended[k] {
-				l.broke("CT-3", "consumer %v is told that number %d timed out, which did not", n.Consumer, m)
+				l.broke("CT-3", "consumer %v is notified that number %d timed out, which did not", n.Consumer, m)
 			}
 			delete(s.ended, k)
 		}
 	}
 	if len(s.ended) > 0 {
-		l.broke("CT-3", "%d deliveries timed out and nobody is told", len(s.ended))
+		l.broke("CT-3", "%d deliveries timed out and nobody is notified", len(s.ended))
 	}
 }
 

@@ -268,7 +268,7 @@ func (c *consumer) decided(key quorumq.ConsumerKey, cmd quorumq.Command, number 
 		for _, rg := range s.Ranges {
 			for m := rg.First; m <= rg.Last; m++ {
 				if c.end.g.ledger.held[key][m] != nil {
-					c.w.broke("DEL-12", "consumer %v was told that number %d is settled, it still holds it", key, m)
+					c.w.broke("DEL-12", "consumer %v was notified that number %d is settled, it still holds it", key, m)
 				}
 			}
 		}

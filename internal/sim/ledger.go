@@ -265,7 +265,7 @@ func (l *ledger) store(ref quorumq.BodyRef, refused bool) {
 		l.broke("PUB-6", "message %d is stored a second time", m.msg)
 	}
 	if msg.answered && !msg.accepted {
-		l.broke("PUB-5", "message %d is stored after its publisher was told that it is not", m.msg)
+		l.broke("PUB-5", "message %d is stored after its publisher was notified that it is not", m.msg)
 	}
 	if m.seq <= l.storedUpTo[m.channel] {
 		l.broke("PUB-6", "message %d of channel %d is stored after number %d", m.seq, m.channel, l.storedUpTo[m.channel])

@@ -214,7 +214,7 @@ func TestTokensWithoutIssuer(t *testing.T) {
 	openClient(t, c)
 	cc, ctx := authorized(t, c, "Bearer "+tokenOf(i, "ann", "", time.Now().Add(time.Hour)))
 	_, err := brokerv1.NewAccessClient(cc).WhoAmI(ctx, &brokerv1.WhoAmIRequest{})
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "cannot tell now") {
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "cannot check credentials now") {
 		t.Error(err)
 	}
 	if n := c.Broker(0).Logins.LoginCounts()["oauth2"]; n.Unavailable == 0 || n.Accepted+n.Refused > 0 {

@@ -62,7 +62,7 @@ func bindingRows() []row {
 	}
 }
 
-// The Location of a new binding is relative to its path, and arguments tell bindings with the same key apart.
+// The Location of a new binding is relative to its path, and arguments distinguish bindings with the same key.
 func TestBindingLocation(t *testing.T) {
 	a := start(t, 1)
 	a.run([]row{

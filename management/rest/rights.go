@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/broker/permission"
 )
 
-// rightsRoutes tell callers what they may do, so that a user interface need not offer what would be refused.
+// rightsRoutes return what callers may do, so that a user interface need not offer what would be refused.
 func rightsRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/rights", tag: management, serve: listRights, says: "the virtual hosts in which the caller has a permission, and which rights it gives for any name"},

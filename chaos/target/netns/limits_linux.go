@@ -140,5 +140,5 @@ func statOf(file, name string) (int64, error) {
 			return strconv.ParseInt(value, 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("netns: %s does not tell %s", file, name)
+	return 0, fmt.Errorf("netns: %s has no line %s", file, name)
 }

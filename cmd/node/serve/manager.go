@@ -15,9 +15,9 @@ const (
 	managerStopping = "STOPPING=1"
 )
 
-// tell sends states to the service manager, if one started this process. It is ready when it answers health probes: it
+// notifyManager sends states to the service manager, if one started this process. It is ready when it answers health probes: it
 // then finds the other nodes, which may take until they are started too. The status says how far it is.
-func (n *node) tell(states ...string) {
+func (n *node) notifyManager(states ...string) {
 	name := os.Getenv(managerSocket)
 	if name == "" {
 		return
@@ -31,6 +31,6 @@ func (n *node) tell(states ...string) {
 		_ = c.Close() // a datagram is sent or not
 	}
 	if err != nil {
-		n.log.Warn("the service manager cannot be told what the node does", "socket", os.Getenv(managerSocket), "error", err)
+		n.log.Warn("the service manager cannot be notified of the node's state", "socket", os.Getenv(managerSocket), "error", err)
 	}
 }

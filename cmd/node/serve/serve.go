@@ -111,7 +111,7 @@ func (n *node) live(ctx context.Context) error {
 	if err == nil {
 		n.log.Info("the node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
 			"client", n.cfg.Listen.Client, "peer", n.cfg.Listen.Peer, "http", n.cfg.Listen.HTTP, "data_dir", n.cfg.DataDir)
-		n.tell("STATUS=serves clients on " + n.cfg.Listen.Client)
+		n.notifyManager("STATUS=serves clients on " + n.cfg.Listen.Client)
 		err = n.running(ctx)
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
@@ -172,7 +172,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := errors.Join(n.serveHealth(ctx), n.serveDebug(ctx)); err != nil {
 		return err
 	}
-	n.tell(managerReady, "STATUS=starting: looks for the other nodes, and reads the log")
+	n.notifyManager(managerReady, "STATUS=starting: looks for the other nodes, and reads the log")
 	if name := n.cfg.Advertise.Host; name != "" && net.ParseIP(name) == nil {
 		n.watches.Go(func() { n.watchName(name, net.DefaultResolver.LookupHost) })
 	}

@@ -43,7 +43,7 @@ func (n *node) stop(drain bool) error {
 	n.stopping.within(limit)
 	defer n.stopping.done()
 	if drain { // else it may start again in this process
-		n.tell(managerStopping, "STATUS=drains and stops")
+		n.notifyManager(managerStopping, "STATUS=drains and stops")
 	}
 	var errs []error
 	if n.api != nil && drain {

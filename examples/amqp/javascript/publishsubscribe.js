@@ -1,9 +1,9 @@
 'use strict';
-// Tells everybody who listens: each listener has a queue of its own that ends with its
+// Publishes to everybody who listens: each listener has a queue of its own that ends with its
 // connection.
 //
 //   node publishsubscribe.js listen
-//   node publishsubscribe.js tell "door opened"
+//   node publishsubscribe.js publish "door opened"
 
 const amqplib = require('amqplib');
 
@@ -13,9 +13,9 @@ async function main([what, ...words]) {
   const connection = await amqplib.connect(process.env.AMQP_URL || 'amqp://guest:guest@localhost:5672/');
   const channel = await connection.createChannel();
   await channel.assertExchange(exchange, 'fanout', { durable: false });
-  if (what === 'tell') {
+  if (what === 'publish') {
     channel.publish(exchange, '', Buffer.from(words.join(' ')));
-    console.log('told', words.join(' '));
+    console.log('published', words.join(' '));
     await channel.close(); // what was published is sent before
     await connection.close();
     return;

@@ -2,7 +2,7 @@
 // own, named by the broker, that is deleted when its connection ends.
 //
 //	go run ./publishsubscribe listen
-//	go run ./publishsubscribe tell "door opened"
+//	go run ./publishsubscribe publish "door opened"
 package main
 
 import (
@@ -22,16 +22,16 @@ const exchange = "example.news"
 // a queue of its own, which is deleted when the listener ends.
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: publishsubscribe listen | tell TEXT")
+		fmt.Fprintln(os.Stderr, "usage: publishsubscribe listen | publish TEXT")
 		os.Exit(2)
 	}
 	ch, done := connect.Channel()
 	defer done()
 	connect.Must(ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
-	if os.Args[1] == "tell" {
+	if os.Args[1] == "publish" {
 		text := strings.Join(os.Args[2:], " ")
 		connect.Must(ch.PublishWithContext(context.Background(), exchange, "", false, false, amqp.Publishing{Body: []byte(text)}))
-		fmt.Println("told", text)
+		fmt.Println("published", text)
 		return
 	}
 	mine, err := ch.QueueDeclare("", false, false, true, false, nil)

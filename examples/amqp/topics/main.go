@@ -2,7 +2,7 @@
 // with dots between them: * is any one word, # any number of them.
 //
 //	go run ./topics listen "sensor.*.temperature" "#.alarm"
-//	go run ./topics tell sensor.cellar.temperature "11 °C"
+//	go run ./topics publish sensor.cellar.temperature "11 °C"
 package main
 
 import (
@@ -20,15 +20,15 @@ const exchange = "example.sensors"
 // main binds the listener's own queue once for each pattern that the listener asks for.
 func main() {
 	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: topics listen PATTERN… | tell KEY TEXT")
+		fmt.Fprintln(os.Stderr, "usage: topics listen PATTERN… | publish KEY TEXT")
 		os.Exit(2)
 	}
 	ch, done := connect.Channel()
 	defer done()
 	connect.Must(ch.ExchangeDeclare(exchange, "topic", true, false, false, false, nil))
-	if os.Args[1] == "tell" && len(os.Args) == 4 {
+	if os.Args[1] == "publish" && len(os.Args) == 4 {
 		connect.Must(ch.PublishWithContext(context.Background(), exchange, os.Args[2], false, false, amqp.Publishing{Body: []byte(os.Args[3])}))
-		fmt.Println("told", os.Args[2])
+		fmt.Println("published", os.Args[2])
 		return
 	}
 	mine, err := ch.QueueDeclare("", false, false, true, false, nil)

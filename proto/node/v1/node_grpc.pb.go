@@ -115,7 +115,7 @@ type NodeClient interface {
 	// AwaitAudit returns audit records of the receiver, or after a while none.
 	AwaitAudit(ctx context.Context, in *AwaitAuditRequest, opts ...grpc.CallOption) (*AwaitAuditResponse, error)
 	// TellDisk reports the state of the caller's disk to the receiver: at every change, when a link
-	// comes up, and periodically.
+	// comes up, and periodically. Its name stays, because nodes of other versions call it by that name.
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
 	// Usage counts the connections, channels and consumers of a user, a vhost and a queue at this
 	// node.
@@ -565,7 +565,7 @@ type NodeServer interface {
 	// AwaitAudit returns audit records of the receiver, or after a while none.
 	AwaitAudit(context.Context, *AwaitAuditRequest) (*AwaitAuditResponse, error)
 	// TellDisk reports the state of the caller's disk to the receiver: at every change, when a link
-	// comes up, and periodically.
+	// comes up, and periodically. Its name stays, because nodes of other versions call it by that name.
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
 	// Usage counts the connections, channels and consumers of a user, a vhost and a queue at this
 	// node.
