@@ -191,14 +191,14 @@ func (in *Incoming) withdraw(w *claim) (free []*conn) {
 
 // release returns what a content holds.
 func (in *Incoming) release(x *charge) {
-	if in.takeBack(x) {
+	if in.reclaim(x) {
 		in.budget.NotifyFreed()
 	}
 }
 
-// takeBack frees what a content holds; false if it held nothing. The caller notifies the budget
+// reclaim frees what a content holds; false if it held nothing. The caller notifies the budget
 // without mu, which freed takes.
-func (in *Incoming) takeBack(x *charge) (held bool) {
+func (in *Incoming) reclaim(x *charge) (held bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if x.at == nil {

@@ -63,9 +63,9 @@ func (t *trace) enter(x *exchange) {
 	t.steps = append(t.steps, traced{x: x, taken: map[string]struct{}{}})
 }
 
-// take notes a taken binding at the exchange that is being visited. The default exchange has no
+// record notes a matching binding at the exchange that is being visited. The default exchange has no
 // stored bindings, so its queues are kept by UID.
-func (t *trace) take(binding string, to target) {
+func (t *trace) record(binding string, to target) {
 	at := &t.steps[len(t.steps)-1]
 	at.taken[binding] = struct{}{}
 	if to.uid == 0 {

@@ -13,8 +13,8 @@ type ChangeAct uint8
 const (
 	// AwaitCommit waits until the group's configuration is committed.
 	AwaitCommit ChangeAct = iota
-	// TakeBack undoes what has not taken effect of a change that was cancelled.
-	TakeBack
+	// Revert undoes what has not taken effect of a change that was cancelled.
+	Revert
 	// TakeOut takes the leaving node out of the group, or notes that it is out.
 	TakeOut
 	// LetIn lets the joining node into the group, first without a vote, or notes that it votes.
@@ -32,7 +32,7 @@ func (c *MemberChange) Next(committed bool, voters []id.NodeID) ChangeAct {
 		return AwaitCommit
 	case c.Cancelled && (c.Join == "" || rebuild) && votes(c.Leave),
 		c.Cancelled && c.Join != "" && !rebuild && !votes(c.Join):
-		return TakeBack
+		return Revert
 	case c.Leave != "" && (rebuild || c.Join == ""):
 		return TakeOut
 	}

@@ -22,11 +22,11 @@ func TestMemberChangeNext(t *testing.T) {
 		{"one has left", MemberChange{Leave: "b"}, ac, TakeOut},
 		{"one that is rebuilt leaves first", MemberChange{Join: "b", Leave: "b"}, abc, TakeOut},
 		{"and joins then", MemberChange{Join: "b"}, ac, LetIn},
-		{"a cancelled join that does not vote", MemberChange{Join: "d", Leave: "b", Cancelled: true}, abc, TakeBack},
+		{"a cancelled join that does not vote", MemberChange{Join: "d", Leave: "b", Cancelled: true}, abc, Revert},
 		{"a cancelled join that votes", MemberChange{Join: "d", Leave: "b", Cancelled: true}, append(abc, "d"), LetIn},
-		{"a cancelled leave that votes", MemberChange{Leave: "b", Cancelled: true}, abc, TakeBack},
+		{"a cancelled leave that votes", MemberChange{Leave: "b", Cancelled: true}, abc, Revert},
 		{"a cancelled leave that is out", MemberChange{Leave: "b", Cancelled: true}, ac, TakeOut},
-		{"a cancelled rebuild that votes", MemberChange{Join: "b", Leave: "b", Cancelled: true}, abc, TakeBack},
+		{"a cancelled rebuild that votes", MemberChange{Join: "b", Leave: "b", Cancelled: true}, abc, Revert},
 		{"a cancelled rebuild that is out", MemberChange{Join: "b", Leave: "b", Cancelled: true}, ac, TakeOut},
 	} {
 		if got := row.c.Next(true, row.voters); got != row.want {

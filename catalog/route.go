@@ -137,7 +137,7 @@ func (w *walk) addAll(d destinations) {
 func (w *walk) add(binding string, t target) {
 	w.found++
 	if w.trace != nil {
-		w.trace.take(binding, t)
+		w.trace.record(binding, t)
 	}
 	if t.uid != 0 {
 		w.dst = append(w.dst, t.uid)

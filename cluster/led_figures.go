@@ -123,14 +123,14 @@ func figuresOf(ctx context.Context, n id.NodeID, node nodev1.NodeClient, before 
 		if err != nil {
 			return nil, err
 		}
-		if err := out.take(n, before, r); err != nil {
+		if err := out.add(n, before, r); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// take adds one response.
-func (f *nodeFigures) take(n id.NodeID, before *nodeFigures, r *nodev1.LedFiguresResponse) error {
+// add adds one response.
+func (f *nodeFigures) add(n id.NodeID, before *nodeFigures, r *nodev1.LedFiguresResponse) error {
 	f.run, f.asOf = r.GetRun(), r.GetAsOf()
 	for _, q := range r.GetQueues() {
 		x := &QueueFigures{Leader: n}

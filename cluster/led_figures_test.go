@@ -40,7 +40,7 @@ func (a *figuresAsker) ask(t *testing.T, sent *sentFigures, run uint64, led ledQ
 	a.sent = 0
 	for _, r := range all {
 		a.sent += len(r.GetQueues())
-		if err := now.take("n", before, r); err != nil {
+		if err := now.add("n", before, r); err != nil {
 			t.Fatal(err)
 		}
 	}

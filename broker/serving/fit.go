@@ -62,7 +62,7 @@ func (s *Node) WatchReach(ctx context.Context) {
 	for {
 		changed := c.ReachChanged()
 		r := c.Reach()
-		s.reach.take(s.log, r)
+		s.reach.update(s.log, r)
 		var later <-chan time.Time
 		if r.CutOff > 0 {
 			again.Reset(max(CutOffEnds-r.CutOff, CutOffSteered))

@@ -34,8 +34,8 @@ func DescribeReach(r cluster.Reach) string {
 	return fmt.Sprintf("this node reaches %d of the cluster's %d nodes, which is no majority; use another node", r.Reached, r.Nodes)
 }
 
-// take updates whether the node is cut off.
-func (x *reach) take(log *slog.Logger, r cluster.Reach) {
+// update records whether the node is cut off.
+func (x *reach) update(log *slog.Logger, r cluster.Reach) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch cut := r.CutOff >= CutOffEnds; {

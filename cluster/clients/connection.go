@@ -101,7 +101,7 @@ func (c *Connection) Enter(k Count, admit func() error) (first bool, err error) 
 	if err := admit(); err != nil {
 		return false, err
 	}
-	if c.take(k) {
+	if c.mark(k) {
 		return true, nil
 	}
 	c.r.Add(k, -1)
@@ -115,8 +115,8 @@ func (c *Connection) counted(k Count) bool {
 	return c.counts[k]
 }
 
-// take notes what was counted; false: the connection has ended meanwhile.
-func (c *Connection) take(k Count) bool {
+// mark records that the connection was counted for it; false: the connection has ended meanwhile.
+func (c *Connection) mark(k Count) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {

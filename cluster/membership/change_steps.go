@@ -32,8 +32,8 @@ func (m *Changer) change(ctx context.Context, q *replica.Member, s *changeState)
 	switch g.Next(at.Committed(), at.Voters) {
 	case catalog.AwaitCommit:
 		return m.waits(s, "the group's configuration with the members %q is not committed yet: a majority of them must have it", at.Voters)
-	case catalog.TakeBack:
-		return m.takeBack(ctx, q, s, g, at)
+	case catalog.Revert:
+		return m.revert(ctx, q, s, g, at)
 	case catalog.TakeOut:
 		return m.leave(ctx, q, s, g.Leave, at)
 	default: // catalog.LetIn
@@ -41,8 +41,8 @@ func (m *Changer) change(ctx context.Context, q *replica.Member, s *changeState)
 	}
 }
 
-// takeBack undoes what has not taken effect.
-func (m *Changer) takeBack(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+// revert undoes what has not taken effect.
+func (m *Changer) revert(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Nonvoters, g.Join) {
 		if err := m.reconfigure(ctx, q, s, func(ctx context.Context) error { return q.Group().RemoveServer(ctx, g.Join, at.Index) }); err != nil {
 			return err

@@ -150,7 +150,7 @@ func topRequest(ctx context.Context, c *client.Client, t *terminal, screen *topS
 		t.draw(screen.lines)
 		select {
 		case x := <-samples:
-			screen.take(x, time.Now())
+			screen.show(x, time.Now())
 		case k := <-t.keys:
 			if screen.press(k) {
 				return false, nil

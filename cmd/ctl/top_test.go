@@ -248,7 +248,7 @@ func TestTopScreen(t *testing.T) {
 		t.Error(text)
 	}
 	cpu := 1.25
-	s.take(client.ClusterSample{
+	s.show(client.ClusterSample{
 		Nodes: []client.NodeFigures{{ID: "n1", Answers: true, CPU: &cpu, Processors: 4}, {ID: "n2"}}, Alarms: []string{"n1: low"},
 		Queues: []client.QueueFigures{{Name: "a\x1b[2J", Ready: 1_234_567, Bytes: 3 << 20}},
 	}, time.Now().Add(-time.Minute))

@@ -37,8 +37,8 @@ type topScreen struct {
 // newTopScreen returns an empty screen.
 func newTopScreen(r client.WatchClusterRequest) *topScreen { return &topScreen{request: r} }
 
-// take shows another sample.
-func (s *topScreen) take(x client.ClusterSample, now time.Time) {
+// show shows another sample.
+func (s *topScreen) show(x client.ClusterSample, now time.Time) {
 	s.sample, s.came = &x, now
 	s.scroll(0)
 }

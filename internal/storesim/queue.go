@@ -154,7 +154,7 @@ func (n *node) changeMembers() {
 	c, _ := m.config()
 	switch g.Next(n.committedInTerm(queueGroup), c.voters) {
 	case catalog.AwaitCommit:
-	case catalog.TakeBack:
+	case catalog.Revert:
 		switch {
 		case !slices.Contains(c.learners, g.Join):
 			n.settle(role, g, catalog.StepCancelled)

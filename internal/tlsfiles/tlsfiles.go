@@ -78,7 +78,7 @@ func Open(c Config) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.take(text)
+	return f, f.apply(text)
 }
 
 // Current returns the current material, which the caller must not change. Without CA the pool is
@@ -121,7 +121,7 @@ func (f *Files) look(w *watch) {
 	same := err == nil && text.equal(f.text)
 	f.mu.Unlock()
 	if !same && err == nil {
-		err = f.takeNew(text)
+		err = f.applyNew(text)
 	}
 	switch {
 	case err == nil:
@@ -147,12 +147,12 @@ func (f *Files) Reload() error {
 	if same {
 		return nil
 	}
-	return f.takeNew(text)
+	return f.applyNew(text)
 }
 
-// takeNew uses new files and logs when the certificate expires.
-func (f *Files) takeNew(text texts) error {
-	if err := f.take(text); err != nil {
+// applyNew uses new files and logs when the certificate expires.
+func (f *Files) applyNew(text texts) error {
+	if err := f.apply(text); err != nil {
 		return err
 	}
 	certificate, _ := f.Current()
@@ -208,8 +208,8 @@ func readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// take makes the material from the files' bytes if they are valid.
-func (f *Files) take(text texts) error {
+// apply makes the material from the files' bytes if they are valid.
+func (f *Files) apply(text texts) error {
 	var errs []error
 	certificate, err := tls.X509KeyPair(text[0], text[1])
 	if err != nil {

@@ -166,13 +166,13 @@ func loadConnection(v *visit) (any, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		p.take(all)
+		p.addConsumers(all)
 	}
 	return p, nil
 }
 
-// take keeps the consumers of the connection.
-func (p *connectionPage) take(all []*consumerRow) {
+// addConsumers adds those consumers that are the connection's.
+func (p *connectionPage) addConsumers(all []*consumerRow) {
 	for _, x := range all {
 		switch {
 		case x.Channel.Connection != p.Connection.Name:

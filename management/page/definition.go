@@ -94,7 +94,7 @@ func (v *visit) readUpload() (*upload, error) {
 			break
 		}
 		if err == nil {
-			err = u.take(part)
+			err = u.addPart(part)
 		}
 		if err != nil {
 			return nil, badForm("document", "could not be read; it may have at most "+byteSize(MaxDocumentBytes)+": "+err.Error())
@@ -106,8 +106,8 @@ func (v *visit) readUpload() (*upload, error) {
 	return u, nil
 }
 
-// take reads a part of the form. A file counts more than a text.
-func (u *upload) take(part *multipart.Part) error {
+// addPart reads a part of the form. A file counts more than a text.
+func (u *upload) addPart(part *multipart.Part) error {
 	name := part.FormName()
 	if name != "file" && name != "text" {
 		b, err := io.ReadAll(io.LimitReader(part, maxField))

@@ -178,13 +178,13 @@ func (o object) only(columns []string) object {
 	}
 	out := object{}
 	for _, path := range columns {
-		out.take(o, path)
+		out.copyPath(o, path)
 	}
 	return out
 }
 
-// take copies what from has at a path.
-func (o object) take(from object, path string) {
+// copyPath copies what from has at a path.
+func (o object) copyPath(from object, path string) {
 	if v, is := from[path]; is {
 		o[path] = v
 		return
@@ -199,7 +199,7 @@ func (o object) take(from object, path string) {
 		to = object{}
 		o[first] = to
 	}
-	to.take(in, rest)
+	to.copyPath(in, rest)
 }
 
 // The ranks of values in an order: those that are missing come first, then numbers, then the rest as text.

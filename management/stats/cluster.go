@@ -19,9 +19,9 @@ type inventory struct {
 	silent   []string
 }
 
-// takeCluster asks the nodes for their state, and at the same time for what else is due. What cannot be had of queues and
+// collectCluster asks the nodes for their state, and at the same time for what else is due. What cannot be had of queues and
 // objects is as it was before: the state of the nodes is what somebody looks for then.
-func (c *Collector) takeCluster(ctx context.Context) (*Cluster, error) {
+func (c *Collector) collectCluster(ctx context.Context) (*Cluster, error) {
 	at := time.Now()
 	queues, objects := c.queues.newest(), c.objects.newest()
 	var old [2]error
@@ -52,8 +52,8 @@ func renew[T any](ctx context.Context, s *shared[T], to *T) error {
 	return err
 }
 
-// takeInventory counts what there is.
-func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
+// collectInventory counts what there is.
+func (c *Collector) collectInventory(ctx context.Context) (*inventory, error) {
 	all, silent, err := c.Broker.Connections.ClientConnections(ctx, "", "")
 	if err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ type exchangeOn struct {
 	of   ExchangeName
 }
 
-// takeExchanges asks for the counts of all exchanges.
-func (c *Collector) takeExchanges(ctx context.Context) (*Exchanges, error) {
+// collectExchanges asks for the counts of all exchanges.
+func (c *Collector) collectExchanges(ctx context.Context) (*Exchanges, error) {
 	before := c.exchanges.newest()
 	all, silent, err := c.Broker.AllExchangeCounts(ctx)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// takeQueues asks for the figures of all queues.
-func (c *Collector) takeQueues(context.Context) (*Queues, error) {
+// collectQueues asks for the figures of all queues.
+func (c *Collector) collectQueues(context.Context) (*Queues, error) {
 	before := c.queues.newest()
 	all, at, silent, err := c.Broker.AllStats()
 	if err != nil {

@@ -175,7 +175,7 @@ func TestRatesOfNodes(t *testing.T) {
 func TestSharedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rounds atomic.Int32
-		s := shared[int32]{life: t.Context(), fresh: FreshFor, take: func(context.Context) (int32, error) {
+		s := shared[int32]{life: t.Context(), fresh: FreshFor, collect: func(context.Context) (int32, error) {
 			time.Sleep(time.Second)
 			if n := rounds.Add(1); n != 2 {
 				return n, nil
@@ -217,7 +217,7 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rounds := 0
 		c := &Collector{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
-		c.cluster = shared[*Cluster]{life: t.Context(), fresh: SampleEvery, take: func(context.Context) (*Cluster, error) {
+		c.cluster = shared[*Cluster]{life: t.Context(), fresh: SampleEvery, collect: func(context.Context) (*Cluster, error) {
 			if rounds++; rounds < 5 && rounds != 2 {
 				return nil, errors.ErrUnsupported
 			}

@@ -13,9 +13,9 @@ var errClosed = errors.New("stats: the collector is closed")
 // shared is the newest value of something that costs questions to all nodes. Those that ask at the same time wait for the
 // same round.
 type shared[T any] struct {
-	life  context.Context // ends with the collector
-	fresh time.Duration   // how old the value may be
-	take  func(ctx context.Context) (T, error)
+	life    context.Context // ends with the collector
+	fresh   time.Duration   // how old the value may be
+	collect func(ctx context.Context) (T, error)
 
 	mu     sync.Mutex
 	last   T
@@ -74,7 +74,7 @@ func (s *shared[T]) run(r *round[T]) {
 	ctx, cancel := context.WithTimeout(s.life, roundTimeout)
 	defer cancel()
 	began := time.Now()
-	r.value, r.err = s.take(ctx)
+	r.value, r.err = s.collect(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.round = nil

@@ -62,10 +62,10 @@ func New(c Config) *Collector {
 	}
 	life, end := context.WithCancel(identity.WithIdentity(context.Background(), identity.Itself()))
 	out := &Collector{Config: c, end: end}
-	out.queues = shared[*Queues]{life: life, fresh: FreshFor, take: out.takeQueues}
-	out.exchanges = shared[*Exchanges]{life: life, fresh: FreshFor, take: out.takeExchanges}
-	out.objects = shared[*inventory]{life: life, fresh: FreshFor, take: out.takeInventory}
-	out.cluster = shared[*Cluster]{life: life, fresh: SampleEvery, take: out.takeCluster}
+	out.queues = shared[*Queues]{life: life, fresh: FreshFor, collect: out.collectQueues}
+	out.exchanges = shared[*Exchanges]{life: life, fresh: FreshFor, collect: out.collectExchanges}
+	out.objects = shared[*inventory]{life: life, fresh: FreshFor, collect: out.collectInventory}
+	out.cluster = shared[*Cluster]{life: life, fresh: SampleEvery, collect: out.collectCluster}
 	return out
 }
 

@@ -13,9 +13,9 @@ func Live() []string {
 	}
 }
 
-// Take copies the Live settings of next to c. It returns the names of those that changed, and of
+// Apply copies the Live settings of next to c. It returns the names of those that changed, and of
 // other settings that differ.
-func (c *Config) Take(next *Config) (taken, restart []string) {
+func (c *Config) Apply(next *Config) (applied, restart []string) {
 	now, then := c.fields(), next.fields()
 	for _, k := range Keys() {
 		have, want := now[k.Name], then[k.Name]
@@ -23,12 +23,12 @@ func (c *Config) Take(next *Config) (taken, restart []string) {
 		case reflect.DeepEqual(have.Interface(), want.Interface()):
 		case k.Live():
 			have.Set(want)
-			taken = append(taken, k.Name)
+			applied = append(applied, k.Name)
 		default:
 			restart = append(restart, k.Name)
 		}
 	}
-	return taken, restart
+	return applied, restart
 }
 
 // Value returns a setting's value, nil for a name that is no setting.

@@ -26,18 +26,18 @@ func TestTake(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if taken, restart := c.Take(load()); taken != nil || restart != nil {
-		t.Errorf("the same: %q, %q", taken, restart)
+	if applied, restart := c.Apply(load()); applied != nil || restart != nil {
+		t.Errorf("the same: %q, %q", applied, restart)
 	}
 	next := load("QUORATE_TIMEOUTS__DRAIN=5s", "QUORATE_LOG__LEVEL=warn", "QUORATE_CLUSTER__JOIN=a:1", "QUORATE_CLUSTER__RECONCILE__DELAY=1m", "QUORATE_TLS__CLIENT__LOGIN_FROM=")
-	taken, restart := c.Take(next)
-	if !slices.Equal(taken, []string{"log.level", "timeouts.drain"}) || !slices.Equal(restart, []string{"cluster.join", "cluster.reconcile.delay"}) {
-		t.Errorf("%q, %q", taken, restart)
+	applied, restart := c.Apply(next)
+	if !slices.Equal(applied, []string{"log.level", "timeouts.drain"}) || !slices.Equal(restart, []string{"cluster.join", "cluster.reconcile.delay"}) {
+		t.Errorf("%q, %q", applied, restart)
 	}
 	if c.Timeouts.Drain != 5*time.Second || c.Log.Level != "warn" || len(c.Cluster.Join) != 0 || c.Cluster.Reconcile.Delay == time.Minute {
 		t.Errorf("%+v", c)
 	}
-	if taken, restart = c.Take(next); taken != nil || len(restart) != 2 {
-		t.Errorf("again: %q, %q", taken, restart)
+	if applied, restart = c.Apply(next); applied != nil || len(restart) != 2 {
+		t.Errorf("again: %q, %q", applied, restart)
 	}
 }

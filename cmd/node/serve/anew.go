@@ -56,7 +56,7 @@ func (n *node) readAnew() {
 		n.log.Error("cannot reload the settings; the present ones stay in force: correct them", "node", n.cfg.NodeID, "error", err)
 		return
 	}
-	taken, restart := n.cfg.Take(next)
+	applied, restart := n.cfg.Apply(next)
 	n.keepSettings()
 	if level, err := n.cfg.Level(); err == nil {
 		n.anew.Level.Settings(level)
@@ -67,7 +67,7 @@ func (n *node) readAnew() {
 		n.log.Error("cannot reload the token for /metrics/queues; the old one stays in force", "error", err)
 	}
 	n.warnOfSecrets()
-	n.log.Info("settings were reloaded", "node", n.cfg.NodeID, "taken_over", list(taken))
+	n.log.Info("settings were reloaded", "node", n.cfg.NodeID, "taken_over", list(applied))
 	if len(restart) > 0 {
 		n.log.Warn("some changed settings apply from the next start: restart the node", "node", n.cfg.NodeID, "settings", list(restart))
 	}

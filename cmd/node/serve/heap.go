@@ -89,7 +89,7 @@ func (b *beside) begin(s heapStep) {
 	b.done = done
 	go func() {
 		defer close(done)
-		s.take()
+		s.apply()
 	}()
 }
 
@@ -113,8 +113,8 @@ func setHeap(percent int) {
 	}
 }
 
-// take carries out a step. It returns when the collection is over.
-func (s heapStep) take() {
+// apply carries out a step. It returns when the collection is over.
+func (s heapStep) apply() {
 	switch s {
 	case heapStays:
 	case heapWorks:
