@@ -10,13 +10,13 @@ import (
 const (
 	// sharedBody is how large a body must be to be sent from where it is. To copy less costs less than one more piece.
 	sharedBody = 4 << 10
-	// lentBuffer is how large a buffer may be to be lent again: a turn of the writer has takeBytes of messages, and
+	// lentBuffer is how large a buffer may be to be lent again: a step of the writer has takeBytes of messages, and
 	// their frames' heads.
 	lentBuffer = 4 * takeBytes
 )
 
-// output is what a writer sends in one turn: bytes of its own, with large bodies between them, which nobody ever
-// changes. The memory of its own bytes is lent for the turn, so that an idle connection has none.
+// output is what a writer sends in one step: bytes of its own, with large bodies between them, which nobody ever
+// changes. The memory of its own bytes is lent for the step, so that an idle connection has none.
 type output struct {
 	buf    []byte
 	lent   *[]byte // has buf's memory

@@ -10,7 +10,7 @@ import (
 )
 
 // Bodies arrive the same whether they are copied or sent from where they are, in whatever pieces they are written, and the
-// memory of a turn has nothing of the turn before.
+// memory of a step has nothing of the step before.
 func TestOutput(t *testing.T) {
 	large := bytes.Repeat([]byte("large"), 50_000)
 	bodies := [][]byte{nil, []byte("small"), large, large[:sharedBody], large[:sharedBody-1], large, large, []byte("small")}
@@ -31,10 +31,10 @@ func TestOutput(t *testing.T) {
 				}()
 				c, o := &conn{s: &Server{}, nc: ours}, output{}
 				var want []byte
-				for turn := range 3 {
+				for step := range 3 {
 					before := len(want)
 					o.begin(c.s)
-					for _, body := range bodies[turn:] {
+					for _, body := range bodies[step:] {
 						o.body(7, body, frameMax)
 						want = wire.AppendBody(want, 7, body, frameMax)
 					}

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Limits of one turn of the writer, and of the memory that is kept.
+// Limits of one step of the writer, and of the memory that is kept.
 const (
 	takeMessages = 256
 	takeBytes    = 256 << 10
@@ -52,7 +52,7 @@ func (w *writer) run() bool {
 	defer timer.Stop()
 	for {
 		w.begin(c.s)
-		done, heartbeat := w.turn()
+		done, heartbeat := w.step()
 		sent := w.size() > 0
 		if sent && !w.send() {
 			return false
@@ -110,7 +110,7 @@ func (w *writer) last() bool {
 			return false
 		}
 		w.begin(w.c.s)
-		done, _ := w.turn()
+		done, _ := w.step()
 		if w.size() > 0 {
 			_ = w.c.nc.SetWriteDeadline(time.Now().Add(time.Second))
 		}
@@ -126,9 +126,9 @@ func (w *writer) last() bool {
 	}
 }
 
-// turn gathers the output of one turn. done reports that nothing will follow; heartbeat is the
+// step gathers the output of one step. done reports that nothing will follow; heartbeat is the
 // interval of heartbeats.
-func (w *writer) turn() (done bool, heartbeat time.Duration) {
+func (w *writer) step() (done bool, heartbeat time.Duration) {
 	c := w.c
 	if w.due {
 		w.due, w.buf = false, wire.AppendHeartbeat(w.buf)
@@ -154,7 +154,7 @@ func (w *writer) turn() (done bool, heartbeat time.Duration) {
 		w.confirms(ch)
 	}
 	for i, x := range w.consumer {
-		if w.size() >= takeBytes { // the rest comes first in the next turn
+		if w.size() >= takeBytes { // the rest comes first in the next step
 			c.wakeFirst(w.consumer[i:])
 			break
 		}
@@ -211,7 +211,7 @@ func (w *writer) confirms(ch *channel) {
 	}
 }
 
-// deliveries takes deliveries of a consumer, as many as fit into one turn.
+// deliveries takes deliveries of a consumer, as many as fit into one step.
 func (w *writer) deliveries(x *consumer) {
 	c, ch := w.c, x.ch
 	c.mu.Lock()

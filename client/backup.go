@@ -84,10 +84,10 @@ type ExportQueueRequest struct {
 // patience bound it. The caller needs the tag administrator.
 func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin func() error, block func([]byte) error) error {
 	var own error // of the caller's functions
-	turns := newTurns(r.Nodes)
+	order := newAddressOrder(r.Nodes)
 	for all := r.Patience.begin(); ; {
 		blocks, asked := uint64(0), ""
-		err := c.tryFirst(ctx, turns.addresses, func(ctx context.Context, n *node) error {
+		err := c.tryFirst(ctx, order.addresses, func(ctx context.Context, n *node) error {
 			asked = n.address
 			if own = begin(); own != nil {
 				return nil //nolint:nilerr // it is no fault of the node's; own is returned below
@@ -118,7 +118,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 		case err == nil:
 			return nil
 		}
-		all.owed = turns.failed(asked)
+		all.owed = order.failed(asked)
 		if err := all.again(ctx, c, err); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (s calls) Export(ctx context.Context, r *nodev1.ExportQueueRequest, emit fu
 	uid := id.QueueUID(r.GetQueue())
 	q := s.c.host.Member(uid)
 	if q == nil {
-		s.c.host.WakeInTurn(uid)
+		s.c.host.WakeInBackground(uid)
 		return status.Error(codes.NotFound, s.c.host.NotHosted(uid).Error())
 	}
 	rec, ok := s.c.View().QueueByUID(uid)

@@ -44,6 +44,6 @@ func (c *Cluster) groupLost(g id.GroupID, err error) {
 	if m := host.Member(id.QueueUID(g)); m != nil {
 		m.Group().Fail(err)
 	} else {
-		host.WakeInTurn(id.QueueUID(g)) // one that hibernates: it finds the damage, and is rebuilt
+		host.WakeInBackground(id.QueueUID(g)) // one that hibernates: it finds the damage, and is rebuilt
 	}
 }

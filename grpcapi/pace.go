@@ -29,8 +29,8 @@ const (
 // would run until Go preempts it, after 10 ms. Also, while Go's scheduler always finds something to run, it looks for
 // new data from the network only every 10 ms.
 const (
-	// turnBytes is after how many bytes, read at once, the reader of a connection lets other goroutines run.
-	turnBytes = 16 << 10
+	// yieldBytes is after how many bytes, read at once, the reader of a connection lets other goroutines run.
+	yieldBytes = 16 << 10
 	// restAfterBytes is after how many bytes that had been waiting the reader rests, and restTime is for how long at
 	// least; Go's timers may take a millisecond.
 	restAfterBytes = 512 << 10
@@ -103,10 +103,10 @@ func (p *pace) next(now time.Time, own *allowance, bytes int) (wait time.Duratio
 	together := p.rest.spend(now, bytes, restBytes, restBytesPerSec)
 	if together >= alone {
 		p.rest.give(bytes)
-		return alone, turnBytes
+		return alone, yieldBytes
 	}
 	own.give(bytes)
-	return together, turnBytes
+	return together, yieldBytes
 }
 
 // Read counts the bytes received. It slows down a client that has not logged in and sends more than a login needs.
@@ -126,7 +126,7 @@ func (x *countedConn) Read(b []byte) (int, error) {
 
 // letOthersRun gives up the processor after n bytes were read.
 func (x *countedConn) letOthersRun(n int, known bool) {
-	if n < turnBytes { // nothing more has arrived
+	if n < yieldBytes { // nothing more has arrived
 		x.waiting = 0
 		if !known {
 			runtime.Gosched()

@@ -28,7 +28,7 @@ func TestPace(t *testing.T) {
 	if wait, most := p.next(now, &first, freeBytes); wait != 0 || most != firstReadBytes {
 		t.Errorf("after a login: %v, %d bytes", wait, most)
 	}
-	if wait, most := p.next(now, &first, restBytes); wait != 0 || most != turnBytes {
+	if wait, most := p.next(now, &first, restBytes); wait != 0 || most != yieldBytes {
 		t.Errorf("while there is a rest: %v, %d bytes", wait, most)
 	}
 	if wait, _ := p.next(now, &first, restBytesPerSec/4); wait != time.Second/4 {
@@ -101,7 +101,7 @@ func TestEndlessClients(t *testing.T) {
 			sum += x.received.Load()
 		}
 		seconds := int(lasts / time.Second)
-		most := conns*(freeBytes+ownBytesPerSec*seconds+2*turnBytes) + restBytes + restBytesPerSec*seconds
+		most := conns*(freeBytes+ownBytesPerSec*seconds+2*yieldBytes) + restBytes + restBytesPerSec*seconds
 		least := conns*freeBytes + restBytesPerSec*seconds/2
 		if sum > uint64(most) || sum < uint64(least) {
 			t.Errorf("%d bytes were read in %v, want %d to %d", sum, lasts, least, most)
@@ -178,8 +178,8 @@ func (p *portions) Read(n int) (mem.BufferSlice, error) {
 		return nil, p.fails
 	}
 	var all mem.BufferSlice
-	for ; n > 0; n -= min(n, turnBytes) {
-		all = append(all, mem.SliceBuffer(make([]byte, min(n, turnBytes))))
+	for ; n > 0; n -= min(n, yieldBytes) {
+		all = append(all, mem.SliceBuffer(make([]byte, min(n, yieldBytes))))
 	}
 	return all, nil
 }

@@ -216,21 +216,21 @@ func (l *Log) inventory() inventory {
 // storeInventory replaces the file.
 func (l *Log) storeInventory(dir vfs.Dir, b []byte) error {
 	var f vfs.File
-	err := l.inTurn(func() (err error) { f, err = dir.Create(newInventoryName); return err })
+	err := l.runSteps(func() (err error) { f, err = dir.Create(newInventoryName); return err })
 	if err != nil {
 		return err
 	}
-	err = l.inTurn(func() error { _, err := f.WriteAt(b, 0); return err }, f.Sync)
+	err = l.runSteps(func() error { _, err := f.WriteAt(b, 0); return err }, f.Sync)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return l.inTurn(func() error { return dir.Rename(newInventoryName, inventoryName) }, dir.SyncDir)
+	return l.runSteps(func() error { return dir.Rename(newInventoryName, inventoryName) }, dir.SyncDir)
 }
 
 // dropInventory removes the file, and what could not be written in its place.
 func (l *Log) dropInventory(dir vfs.Dir) error {
 	had := false
-	err := l.inTurn(
+	err := l.runSteps(
 		func() error { _, err := removeIfThere(dir, newInventoryName); return err },
 		func() (err error) { had, err = removeIfThere(dir, inventoryName); return err },
 		dir.SyncDir,

@@ -45,7 +45,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 		l.quiet = true
 		l.work.Signal()
 	})
-	if err := l.inTurn(l.recoverReserve, l.recoverAll, l.recoverInventory); err != nil {
+	if err := l.runSteps(l.recoverReserve, l.recoverAll, l.recoverInventory); err != nil {
 		for _, s := range l.segs {
 			err = errors.Join(err, s.file.Close())
 		}

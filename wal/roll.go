@@ -123,7 +123,7 @@ func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = l.inTurn(
+	err = l.runSteps(
 		func() error { _, err := f.WriteAt(header(s.seq, l.secret), 0); return err },
 		f.Sync,
 		func() error { return l.dir.Rename(name, segmentName(s.seq)) },
@@ -141,7 +141,7 @@ func (l *Log) seal(s *segment, end int64, footer []byte) error {
 	l.mu.Unlock()
 	tail := appendSeal(nil, s.seq, s.salt, end, footer)
 	size := end + int64(len(tail))
-	err := l.inTurn(
+	err := l.runSteps(
 		func() error { _, err := s.file.WriteAt(tail, end); return err },
 		func() error { return s.file.Truncate(size) },
 		s.file.Sync,
@@ -154,8 +154,8 @@ func (l *Log) seal(s *segment, end int64, footer []byte) error {
 	return nil
 }
 
-// inTurn runs steps until one fails or the log has failed: then nothing touches the disk.
-func (l *Log) inTurn(steps ...func() error) error {
+// runSteps runs steps until one fails or the log has failed: then nothing touches the disk.
+func (l *Log) runSteps(steps ...func() error) error {
 	for _, do := range steps {
 		if err := l.Failed(); err != nil {
 			return err

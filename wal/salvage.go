@@ -223,7 +223,7 @@ func (l *Log) leaveAside() error {
 			return l.dir.Rename(name, damagedPrefix+strings.TrimPrefix(name, unreadPrefix))
 		})
 	}
-	if err = l.inTurn(append(steps, l.files.SyncDir)...); err == nil {
+	if err = l.runSteps(append(steps, l.files.SyncDir)...); err == nil {
 		l.aside = nil
 		return nil
 	}

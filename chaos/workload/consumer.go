@@ -163,7 +163,7 @@ func (v *visit) run(ctx, staying context.Context) error {
 	err := v.consume(ctx, staying)
 	stop()
 	watcher.Wait()
-	v.turn(false)
+	v.recordActive(false)
 	v.History.Add(history.Event{Kind: history.Lost, Queue: v.Queue, Consumer: v.name})
 	v.in.close(ctx.Err() == nil && v.comes != nil && v.comes.crash)
 	return err
@@ -178,7 +178,7 @@ func (v *visit) consume(ctx, staying context.Context) error {
 		cancel()
 		v.renew()
 		if v.single { // before the delivery is recorded
-			v.turn(v.in.active())
+			v.recordActive(v.in.active())
 		}
 		if err != nil && !idle {
 			return err
@@ -215,7 +215,7 @@ func (v *visit) renew() {
 	if n == v.lives {
 		return
 	}
-	v.turn(false)
+	v.recordActive(false)
 	v.lives = n
 	lost := history.Event{Kind: history.Lost, Queue: v.Queue, Consumer: v.called()}
 	v.mu.Lock()
@@ -234,12 +234,12 @@ func (v *visit) called() string {
 // watch records whether the consumer is active also while it waits for something else.
 func (v *visit) watch(ctx context.Context) {
 	for wait.For(ctx, idleFlush/10) == nil {
-		v.turn(v.in.active())
+		v.recordActive(v.in.active())
 	}
 }
 
-// turn records that the consumer has become the active one, or is not any more.
-func (v *visit) turn(active bool) {
+// recordActive records that the consumer has become the active one, or is not any more.
+func (v *visit) recordActive(active bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if active == v.active {

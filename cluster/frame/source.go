@@ -15,8 +15,8 @@ type source struct {
 	left int             // bytes to read; cur and rest have as many at least
 }
 
-// turn goes on to the next piece if the one before is read. Something must be left.
-func (s *source) turn() {
+// advance goes on to the next piece if the one before is read. Something must be left.
+func (s *source) advance() {
 	for len(s.cur) == 0 {
 		s.cur, s.rest = s.rest[0].ReadOnlyData(), s.rest[1:]
 	}
@@ -25,7 +25,7 @@ func (s *source) turn() {
 // skip passes over n bytes, at most those that are left.
 func (s *source) skip(n int) {
 	for s.left -= n; n > 0; {
-		s.turn()
+		s.advance()
 		k := min(n, len(s.cur))
 		s.cur, n = s.cur[k:], n-k
 	}
@@ -40,7 +40,7 @@ func (s *source) varint() (uint64, bool) {
 	var b [10]byte // it may lie in two pieces
 	n := 0
 	for c := *s; n < len(b) && c.left > 0; n++ {
-		c.turn()
+		c.advance()
 		b[n] = c.cur[0]
 		c.skip(1)
 	}
@@ -119,7 +119,7 @@ func (s source) clone() []byte {
 	}
 	parts := make([][]byte, 0, len(s.rest)+1)
 	for s.left > 0 {
-		s.turn()
+		s.advance()
 		k := min(len(s.cur), s.left)
 		parts = append(parts, s.cur[:k])
 		s.skip(k)
@@ -130,7 +130,7 @@ func (s source) clone() []byte {
 // appendTo appends what is left.
 func (s source) appendTo(b []byte) []byte {
 	for s.left > 0 {
-		s.turn()
+		s.advance()
 		k := min(len(s.cur), s.left)
 		b = append(b, s.cur[:k]...)
 		s.skip(k)

@@ -12,7 +12,7 @@ import (
 // Run watches until ctx ends, and returns when nothing that it began runs any more.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.work.Wait()
-	t := turns{tick: m.config.Tick}
+	t := schedule{tick: m.config.Tick}
 	t.looked(time.Now(), t.tick)
 	alarm := time.NewTimer(t.tick)
 	defer alarm.Stop()

@@ -67,8 +67,8 @@ func (rc *Reconciler) KeepSizes() {
 	}
 	p, leaders, unseen, seen := fresh()
 	logged := map[id.NodeID]string{} // why a node that waits was not let in
-	turns := rc.cfg.Catalog.Turns()
-	for busy := true; turns.Next(busy) == nil; {
+	loop := rc.cfg.Catalog.LeaderLoop()
+	for busy := true; loop.Next(busy) == nil; {
 		busy = true
 		if !rc.cfg.Catalog.Leads() {
 			p, leaders, unseen, seen = fresh()

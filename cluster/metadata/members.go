@@ -35,8 +35,8 @@ type catalogChange struct {
 // is taken out, and a voter that is away gives its vote to another.
 func (g *Group) grow() {
 	away := map[id.NodeID]time.Time{}
-	turns := g.Turns()
-	for busy := true; turns.Next(busy) == nil; {
+	loop := g.LeaderLoop()
+	for busy := true; loop.Next(busy) == nil; {
 		busy = true
 		if !g.Leads() {
 			clear(away)

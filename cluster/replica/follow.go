@@ -97,7 +97,7 @@ func (h *Host) compare(v *catalog.View) {
 		} else if a := h.sleeper(is.UID); a != nil && was == nil && !asks(is) {
 			h.remember(is.UID, a) // noted before the start
 		} else if a != nil {
-			h.WakeInTurn(is.UID)
+			h.WakeInBackground(is.UID)
 		}
 	}
 	h.dropUnseen(v)
@@ -166,7 +166,7 @@ func (h *Host) reconfigure(v *catalog.View) {
 	for uid, a := range h.answersFor(v, h.connected(v)) {
 		r, exists := v.QueueByUID(uid)
 		if o := a.figures(); exists && o != nil && h.settingsDiffer(v, r, o.Config) {
-			h.WakeInTurn(uid)
+			h.WakeInBackground(uid)
 		}
 	}
 }

@@ -409,7 +409,7 @@ func (h *Host) sleepsAt(g *nodev1.RestingGroup) bool {
 	}
 	same := a.term == g.GetTerm() && a.last == g.GetLastIndex()
 	if !same {
-		h.WakeInTurn(id.QueueUID(g.GetGroup()))
+		h.WakeInBackground(id.QueueUID(g.GetGroup()))
 	}
 	return same
 }

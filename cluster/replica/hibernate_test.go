@@ -319,7 +319,7 @@ func TestClientsWakeFirst(t *testing.T) {
 		uid := h.declare(fmt.Sprint("other ", i))
 		h.lay(uid)
 		releases = append(releases, h.claim(uid))
-		h.WakeInTurn(uid)
+		h.WakeInBackground(uid)
 		if i >= maxOpening {
 			continue // it stays in line
 		}

@@ -84,10 +84,10 @@ func (h *Host) unclaimed(uid id.QueueUID) {
 // does not block. It returns false if this node has no member to open.
 func (h *Host) Wake(uid id.QueueUID) bool { return h.wake(uid, true) }
 
-// WakeInTurn is Wake where nobody waits, or whoever waits can: those for which Wake was called go first.
-func (h *Host) WakeInTurn(uid id.QueueUID) bool { return h.wake(uid, false) }
+// WakeInBackground is Wake where nobody waits, or whoever waits can: those for which Wake was called go first.
+func (h *Host) WakeInBackground(uid id.QueueUID) bool { return h.wake(uid, false) }
 
-// wake is Wake, or WakeInTurn if nobody waits.
+// wake is Wake, or WakeInBackground if nobody waits.
 func (h *Host) wake(uid id.QueueUID, waits bool) bool {
 	v := h.cfg.Views.View()
 	r, exists := v.QueueByUID(uid)

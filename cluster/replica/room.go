@@ -38,7 +38,7 @@ func (h *Host) heedDisk(v *catalog.View) error {
 				continue
 			}
 			if h.todo[r.UID] = struct{}{}; asks(r) && h.sleeper(r.UID) != nil {
-				h.WakeInTurn(r.UID) // it could not be opened when it was asked
+				h.WakeInBackground(r.UID) // it could not be opened when it was asked
 			}
 		}
 		h.reconfigure(v)

@@ -131,7 +131,7 @@ func (h *Host) expire(q id.QueueUID, at quorumq.Time) {
 		// done so.
 		h.timers.Again(q, 0, h.cfg.Clock.NowMs()+wakeRetry.Milliseconds())
 	}
-	h.WakeInTurn(q)
+	h.WakeInBackground(q)
 }
 
 // rearm sets the timers again, because the cluster's time was set.

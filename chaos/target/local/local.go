@@ -129,8 +129,8 @@ func (c *Cluster) Nodes() []target.Node {
 // has reports whether the cluster is to have the node. The caller holds mu.
 func (c *Cluster) has(n *chaos.Node) bool { return slices.Contains(c.Cluster.Nodes, n) != c.changed[n] }
 
-// turn notes that a node was added or removed. The caller holds mu.
-func (c *Cluster) turn(n *chaos.Node) {
+// toggle records that a node was added or removed. The caller holds mu.
+func (c *Cluster) toggle(n *chaos.Node) {
 	if c.changed == nil {
 		c.changed = map[*chaos.Node]bool{}
 	}
@@ -302,7 +302,7 @@ func (c *Cluster) Add(context.Context) (node string, err error) {
 		if err := n.Start(); err != nil {
 			return "", err
 		}
-		c.turn(n)
+		c.toggle(n)
 		return n.ID, nil
 	}
 	return "", fmt.Errorf("local: the cluster has all %d nodes that there are", len(c.All()))
@@ -316,7 +316,7 @@ func (c *Cluster) Remove(_ context.Context, node string) error {
 	}
 	c.mu.Lock()
 	if c.has(n) {
-		c.turn(n) // before it ends, so that nobody starts it again
+		c.toggle(n) // before it ends, so that nobody starts it again
 	}
 	c.mu.Unlock()
 	if err := n.Kill(); c.Running(node) {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// RE-6: every loop that waits for its turn looks at once when who is to be a member may have changed, also if
+// RE-6: every loop that waits looks at once when who is to be a member may have changed, also if
 // that was during its last look.
-func TestTurnsAreForAll(t *testing.T) {
+func TestLeaderLoopsAllLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Group{cfg: Config{Life: t.Context()}, news: newMemberNews()}
-		loops := []*Turns{g.Turns(), g.Turns()}
+		loops := []*LeaderLoop{g.LeaderLoop(), g.LeaderLoop()}
 		look := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()

@@ -16,18 +16,18 @@ const (
 	followerRest = 10 * time.Second
 )
 
-// Turns are the looks of one loop at what the catalog's leader keeps in order. One goroutine uses it.
-type Turns struct {
+// LeaderLoop paces a loop that looks at what the catalog's leader keeps in order. One goroutine uses it.
+type LeaderLoop struct {
 	g       *Group
 	changed <-chan struct{} // of the time before the last look, so that nothing is missed meanwhile
 }
 
-// Turns begins the looks of a loop. It may be called concurrently; each loop has turns of its own.
-func (g *Group) Turns() *Turns { return &Turns{g: g, changed: g.news.next()} }
+// LeaderLoop returns the pace of a new loop. It may be called concurrently; each loop has its own.
+func (g *Group) LeaderLoop() *LeaderLoop { return &LeaderLoop{g: g, changed: g.news.next()} }
 
 // Next waits for the next look of the catalog's leader, elsewhere until that may have changed. busy: the
 // last look left something to do. An error: the node stops.
-func (t *Turns) Next(busy bool) error {
+func (t *LeaderLoop) Next(busy bool) error {
 	led := t.g.raft.Changed()
 	leader, _ := t.g.raft.Leader()
 	rest := phase.Wait(time.Now(), leaderRest)
@@ -42,7 +42,7 @@ func (t *Turns) Next(busy bool) error {
 
 // await waits for a time, for another leader, or until who is to be a member may have changed since the
 // last look.
-func (t *Turns) await(rest time.Duration, led <-chan struct{}) error {
+func (t *LeaderLoop) await(rest time.Duration, led <-chan struct{}) error {
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	select {

@@ -11,11 +11,11 @@ import (
 )
 
 // A step for who wakes the loop comes at once, then no sooner than four times what it took; looks come in time.
-func TestTurns(t *testing.T) {
+func TestSchedule(t *testing.T) {
 	const ms = time.Millisecond
 	start := time.Unix(1000, 0)
 	at := func(d time.Duration) time.Time { return start.Add(d) }
-	k := turns{tick: 50 * ms}
+	k := schedule{tick: 50 * ms}
 	k.looked(start, time.Second)
 	if k.lookDue(at(999*ms)) || k.stepDue(at(999*ms)) || k.next() != at(time.Second) {
 		t.Errorf("something is due early: %+v", k)

@@ -6,9 +6,9 @@ import "time"
 // the last one took. So one group that wants a leader has it at once, and those of a crowd go together.
 const wokenShare = 4
 
-// turns decides when the loop looks at the peers, and when it takes a step for who wakes it. However often it is woken, a
+// schedule decides when the loop looks at the peers, and when it takes a step for who wakes it. However often it is woken, a
 // look comes no later. It only computes.
-type turns struct {
+type schedule struct {
 	tick time.Duration // Config.Tick
 
 	look    time.Time     // when the next look is due
@@ -18,36 +18,36 @@ type turns struct {
 }
 
 // wake notes that somebody wants a step. Where it has to wait, a look comes as soon as when something is to be done.
-func (t *turns) wake(now time.Time) {
+func (t *schedule) wake(now time.Time) {
 	t.woken = true
 	t.lookBy(now.Add(t.tick))
 }
 
 // lookBy pulls the next look forward.
-func (t *turns) lookBy(at time.Time) {
+func (t *schedule) lookBy(at time.Time) {
 	if at.Before(t.look) {
 		t.look = at
 	}
 }
 
-func (t *turns) lookDue(now time.Time) bool { return !now.Before(t.look) }
+func (t *schedule) lookDue(now time.Time) bool { return !now.Before(t.look) }
 
-func (t *turns) stepDue(now time.Time) bool { return t.woken && !now.Before(t.soonest) }
+func (t *schedule) stepDue(now time.Time) bool { return t.woken && !now.Before(t.soonest) }
 
 // looked notes the end of a look, which is a step too, and how long the loop may wait for the next one.
-func (t *turns) looked(end time.Time, wait time.Duration) {
+func (t *schedule) looked(end time.Time, wait time.Duration) {
 	t.look, t.wait, t.woken = end.Add(wait), wait, false
 }
 
 // stepped notes a step without a look. Something is to be done, so the next look comes soon.
-func (t *turns) stepped(begin, end time.Time) {
+func (t *schedule) stepped(begin, end time.Time) {
 	t.woken, t.soonest = false, end.Add(wokenShare*end.Sub(begin))
 	t.lookBy(begin.Add(t.tick))
 	t.wait = t.tick
 }
 
 // next returns when the loop has something to do, if it is not woken before.
-func (t *turns) next() time.Time {
+func (t *schedule) next() time.Time {
 	if t.woken && t.soonest.Before(t.look) {
 		return t.soonest
 	}
