@@ -136,7 +136,7 @@ func (c *Cluster) boot() error {
 	})
 	c.loops.Go(c.followGossip)
 	c.loops.Go(func() {
-		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.Turned, Emit: c.events.EmitNode})
+		c.clock.Run(c.ctx, heartbeatEvery, nodeclock.Listener{Nodes: c.nodeCount, TimeSet: c.host.TimeSet, Emit: c.events.EmitNode})
 	})
 	c.loops.Go(c.catalog.Run)
 	c.loops.Go(func() { c.givenUp.Follow(c.ctx, c.views, c.catalog.Registered) })

@@ -106,8 +106,8 @@ func (k *Clock) StartedMs() int64 {
 type Listener struct {
 	// Nodes returns how many the cluster has, as far as this node knows.
 	Nodes func() int
-	// Turned is notified that the time has jumped, or is known at last.
-	Turned func()
+	// TimeSet is notified that the time has jumped, or is known at last.
+	TimeSet func()
 	// Emit takes events of this node.
 	Emit func(event.Event)
 }
@@ -142,7 +142,7 @@ func (k *Clock) steer(l Listener) {
 	off := k.off
 	k.mu.Unlock()
 	if o.Jump != 0 || was.Grade == clock.Unsettled && now.Grade != clock.Unsettled {
-		l.Turned()
+		l.TimeSet()
 	}
 	k.report(l, r, o, was.Grade, now.Grade, before, off)
 }

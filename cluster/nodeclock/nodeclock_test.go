@@ -38,15 +38,15 @@ func (s *steps) set(off time.Duration) {
 func TestWallClockIsSet(t *testing.T) {
 	source := &steps{base: time.Now().Add(-time.Second)}
 	k := New(Config{Node: "a", Source: source, Skew: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
-	turned, emitted := make(chan struct{}, 16), make(chan event.Event, 16)
+	set, emitted := make(chan struct{}, 16), make(chan event.Event, 16)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go k.Run(ctx, time.Millisecond, Listener{
-		Nodes:  func() int { return 1 },
-		Turned: func() { turned <- struct{}{} },
-		Emit:   func(e event.Event) { emitted <- e },
+		Nodes:   func() int { return 1 },
+		TimeSet: func() { set <- struct{}{} },
+		Emit:    func(e event.Event) { emitted <- e },
 	})
-	<-turned
+	<-set
 	if w := k.Warning(); w != "" {
 		t.Errorf("warning %q", w)
 	}

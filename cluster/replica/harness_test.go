@@ -213,7 +213,7 @@ func (h *testHost) start(edit func(*Config)) {
 	var loops sync.WaitGroup
 	loops.Go(func() { live.Run(ctx) })
 	loops.Go(func() {
-		now.Run(ctx, 50*time.Millisecond, nodeclock.Listener{Nodes: func() int { return 1 }, Turned: h.Turned, Emit: journal.EmitNode})
+		now.Run(ctx, 50*time.Millisecond, nodeclock.Listener{Nodes: func() int { return 1 }, TimeSet: h.TimeSet, Emit: journal.EmitNode})
 	})
 	h.stop = sync.OnceFunc(func() {
 		cancel()

@@ -98,8 +98,8 @@ func (h *Host) Members() []*Member {
 	return qs
 }
 
-// Turned records that the cluster's time was set.
-func (h *Host) Turned() { h.timers.Turn() }
+// TimeSet records that the cluster's time was set.
+func (h *Host) TimeSet() { h.timers.TimeSet() }
 
 // Mends gets a value when a member has lost what it had stored; it is of capacity 1.
 func (h *Host) Mends() <-chan struct{} { return h.mends }

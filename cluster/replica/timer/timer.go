@@ -19,15 +19,15 @@ import (
 type Timers struct {
 	now func() int64                         // the time of the cluster, ms since the Unix epoch
 	due func(q id.QueueUID, at quorumq.Time) // must not block
-	// turned is called when the cluster's time was set, so that timers that depend on it can be set
+	// onTimeSet is called when the cluster's time was set, so that timers that depend on it can be set
 	// again. It may call Set.
-	turned func()
+	onTimeSet func()
 
-	mu    sync.Mutex // guards what follows
-	heap  timerHeap
-	where map[id.QueueUID]*timer
-	wake  chan struct{} // of capacity 1: the first timer has changed
-	turns chan struct{} // of capacity 1: the cluster's time was set
+	mu       sync.Mutex // guards what follows
+	heap     timerHeap
+	where    map[id.QueueUID]*timer
+	wake     chan struct{} // of capacity 1: the first timer has changed
+	timeSets chan struct{} // of capacity 1: the cluster's time was set
 }
 
 // timer is the earliest deadline of a queue that is led here.
@@ -40,10 +40,10 @@ type timer struct {
 }
 
 // New returns an empty set. due is called without a lock.
-func New(now func() int64, due func(id.QueueUID, quorumq.Time), turned func()) *Timers {
+func New(now func() int64, due func(id.QueueUID, quorumq.Time), onTimeSet func()) *Timers {
 	return &Timers{
-		now: now, due: due, turned: turned,
-		where: map[id.QueueUID]*timer{}, wake: make(chan struct{}, 1), turns: make(chan struct{}, 1),
+		now: now, due: due, onTimeSet: onTimeSet,
+		where: map[id.QueueUID]*timer{}, wake: make(chan struct{}, 1), timeSets: make(chan struct{}, 1),
 	}
 }
 
@@ -108,8 +108,8 @@ func (t *Timers) SetBack() {
 	}
 }
 
-// Turn makes Run call turned, because the cluster's time was set. It does not block.
-func (t *Timers) Turn() { wait.Wake(t.turns) }
+// TimeSet makes Run call onTimeSet, because the cluster's time was set. It does not block.
+func (t *Timers) TimeSet() { wait.Wake(t.timeSets) }
 
 // Drop forgets a queue's timer.
 func (t *Timers) Drop(q id.QueueUID) {
@@ -152,8 +152,8 @@ func (t *Timers) Run(stop <-chan struct{}) {
 		select {
 		case <-clock.C:
 		case <-t.wake:
-		case <-t.turns:
-			t.turned()
+		case <-t.timeSets:
+			t.onTimeSet()
 		case <-stop:
 			return
 		}

@@ -25,7 +25,7 @@ func TestTimers(t *testing.T) {
 			at := start.Add(after).UnixMilli()
 			ts.Set(q, quorumq.Time(at-7), at)
 		}
-		turned := func() { set(5, 6*time.Second) }
+		onTimeSet := func() { set(5, 6*time.Second) }
 		due := func(q id.QueueUID, at quorumq.Time) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -34,7 +34,7 @@ func TestTimers(t *testing.T) {
 				t.Errorf("queue %d had asked for %d, was told %d", q, want, at)
 			}
 		}
-		ts = New(func() int64 { return time.Now().UnixMilli() }, due, turned)
+		ts = New(func() int64 { return time.Now().UnixMilli() }, due, onTimeSet)
 		stop := make(chan struct{})
 		var running sync.WaitGroup
 		running.Go(func() { ts.Run(stop) })
@@ -46,7 +46,7 @@ func TestTimers(t *testing.T) {
 		set(3, 5*time.Second)
 		set(1, 50*time.Millisecond)
 		set(5, time.Hour)
-		ts.Turn() // the time of the cluster was set
+		ts.TimeSet() // the time of the cluster was set
 		three := quorumq.Time(start.Add(5*time.Second).UnixMilli() - 7)
 		ts.Again(3, three-1, 1) // the queue has asked for another time since
 		time.Sleep(10 * time.Second)
@@ -87,7 +87,7 @@ func TestTimersOfSleepers(t *testing.T) {
 				ts.Set(2, 7, now()+3*time.Hour.Milliseconds()) // its leader sets this one again
 				time.Sleep(2 * time.Second)
 				off.Store(int64(x.set))
-				ts.Turn()
+				ts.TimeSet()
 				if got := <-fired; got != x.want {
 					t.Errorf("%q, want %q", got, x.want)
 				}
