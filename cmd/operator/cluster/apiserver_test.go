@@ -245,7 +245,7 @@ func (m *machine) must(err error) {
 	}
 }
 
-// operator makes a reconciler of a cluster, and how to let it take a turn.
+// operator makes a reconciler of a cluster, and how to let it make a pass.
 func (m *machine) operator() func(ctx context.Context) {
 	m.t.Helper()
 	c, err := chart.Load()

@@ -21,7 +21,7 @@ const (
 	namedMost = 3
 )
 
-// asked is what the broker has answered in a turn.
+// asked is what the broker has answered in a pass.
 type asked struct {
 	client  *client.Client
 	status  client.ClusterStatus
@@ -29,7 +29,7 @@ type asked struct {
 }
 
 // askBroker fills Seen.Broker, or says why it cannot.
-func (t *turn) askBroker(ctx context.Context) {
+func (t *pass) askBroker(ctx context.Context) {
 	c, err := t.Pool.Of(ctx, t.q)
 	if err != nil {
 		t.seen.Unasked = err.Error()
@@ -97,7 +97,7 @@ func unsure(st client.ClusterStatus) string {
 }
 
 // operations notes what the broker is busy with.
-func (t *turn) operations(ctx context.Context, a *asked, b *Broker) error {
+func (t *pass) operations(ctx context.Context, a *asked, b *Broker) error {
 	for o, err := range a.client.Operations(ctx, client.ListOperationsRequest{Running: true}) {
 		if _, silent := errors.AsType[*client.SilentNodesError](err); silent {
 			return nil // nodes that are down have no operations; those that hang are no ground to wait for ever
@@ -120,7 +120,7 @@ func (t *turn) operations(ctx context.Context, a *asked, b *Broker) error {
 }
 
 // ask asks the broker. An answer says why not, in the broker's words; an error means that there is none.
-func (t *turn) ask(ctx context.Context, q Question) (Answer, error) {
+func (t *pass) ask(ctx context.Context, q Question) (Answer, error) {
 	node := t.pod(q.Node)
 	switch q.About {
 	case MayTakeDown:
@@ -144,7 +144,7 @@ func (t *turn) ask(ctx context.Context, q Question) (Answer, error) {
 }
 
 // next returns the nodes that leave after one: nothing shall move to them.
-func (t *turn) next(node int) (names []string) {
+func (t *pass) next(node int) (names []string) {
 	for i := t.seen.Wanted; i < node; i++ {
 		names = append(names, t.pod(i))
 	}
@@ -195,7 +195,7 @@ func replaceable(plan client.StartedOperation, err error) (Answer, error) {
 }
 
 // mayTakeDown is `quoratectl upgrade check NODE`, without what that node itself is reproached with.
-func (t *turn) mayTakeDown(ctx context.Context, node string) (Answer, error) {
+func (t *pass) mayTakeDown(ctx context.Context, node string) (Answer, error) {
 	l := &checks.Look{Client: t.broker.client, Status: t.broker.status, Node: node, IgnoreAlone: t.seen.AllowPauses || len(t.seen.Broker.Nodes) == 1}
 	found, err := l.TakingDown(ctx)
 	if err != nil {

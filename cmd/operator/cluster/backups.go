@@ -20,7 +20,7 @@ import (
 )
 
 // backup makes the job that copies the cluster regularly, or removes it.
-func (t *turn) backup(ctx context.Context) {
+func (t *pass) backup(ctx context.Context) {
 	if t.q.Spec.Backup == nil {
 		t.note(kindCronJob, false, t.remove(ctx, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: chart.BackupName(t.q), Namespace: t.q.Namespace}}))
 		return
@@ -35,7 +35,7 @@ func (t *turn) backup(ctx context.Context) {
 
 // hasAuthority reports whether the Secret with the certificate that clients see has the authority to trust. That of a public
 // one need not. While there is no Secret the nodes do not start either.
-func (t *turn) hasAuthority(ctx context.Context) (bool, error) {
+func (t *pass) hasAuthority(ctx context.Context) (bool, error) {
 	if t.q.Spec.TLS == nil {
 		return false, nil
 	}
@@ -67,7 +67,7 @@ type backups struct {
 }
 
 // observeBackups looks at the jobs. Whatever is wrong with them is no ground to leave the cluster alone.
-func (t *turn) observeBackups(ctx context.Context) {
+func (t *pass) observeBackups(ctx context.Context) {
 	if t.q.Spec.Backup == nil {
 		t.backups = nil
 		return
@@ -86,7 +86,7 @@ func (t *turn) observeBackups(ctx context.Context) {
 
 // saidOfBackups returns the events about the CronJob: nothing else says that a job could not be made. Where they cannot be read, as
 // with the role of an earlier operator, the jobs alone count.
-func (t *turn) saidOfBackups(ctx context.Context) []corev1.Event {
+func (t *pass) saidOfBackups(ctx context.Context) []corev1.Event {
 	var c batchv1.CronJob
 	if err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: chart.BackupName(t.q)}, &c); err != nil {
 		return nil
@@ -193,7 +193,7 @@ func completed(j *batchv1.Job) *metav1.Time {
 func at(t *metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // reportBackups puts what is known of the backups into the status. That one fails needs a person.
-func (t *turn) reportBackups(now map[string]Block) {
+func (t *pass) reportBackups(now map[string]Block) {
 	b := t.backups
 	if b == nil {
 		if t.q.Spec.Backup == nil {

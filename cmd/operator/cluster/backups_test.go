@@ -143,7 +143,7 @@ func TestBackupCondition(t *testing.T) {
 	}
 	see := func(what string, want metav1.ConditionStatus, reason string) (q v1alpha1.QuorateCluster) {
 		t.Helper()
-		o.turn()
+		o.pass()
 		if err := o.kube.Get(t.Context(), name, &q); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 
 // do carries a step out. Each step names the version of what was decided by, so that the API server refuses it if that
 // has changed since.
-func (t *turn) do(ctx context.Context, step Step) error {
+func (t *pass) do(ctx context.Context, step Step) error {
 	switch step.Do {
 	case CreateSet:
 		return t.applySet(ctx, int32(step.Replicas))
@@ -41,7 +41,7 @@ func (t *turn) do(ctx context.Context, step Step) error {
 }
 
 // applySet applies the StatefulSet. What Kubernetes does not let change stays: larger volumes come by a new StatefulSet.
-func (t *turn) applySet(ctx context.Context, replicas int32) error {
+func (t *pass) applySet(ctx context.Context, replicas int32) error {
 	set := t.objects.Set.DeepCopy()
 	set.Spec.Replicas = &replicas
 	if t.set != nil {
@@ -55,7 +55,7 @@ func (t *turn) applySet(ctx context.Context, replicas int32) error {
 }
 
 // patchSet changes the number of replicas of the StatefulSet that was looked at.
-func (t *turn) patchSet(ctx context.Context, replicas int) error {
+func (t *pass) patchSet(ctx context.Context, replicas int) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": t.set.ResourceVersion}, "spec": map[string]any{"replicas": replicas},
 	})
@@ -68,7 +68,7 @@ func (t *turn) patchSet(ctx context.Context, replicas int) error {
 
 // evict ends a pod as a drain of its machine would: Kubernetes counts it against the PodDisruptionBudget, so that nobody
 // else takes another node at the same time.
-func (t *turn) evict(ctx context.Context, node int) error {
+func (t *pass) evict(ctx context.Context, node int) error {
 	var pod corev1.Pod
 	if err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: t.pod(node)}, &pod); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (t *turn) evict(ctx context.Context, node int) error {
 }
 
 // doClaim changes the claim of a node's volume.
-func (t *turn) doClaim(ctx context.Context, step Step) error {
+func (t *pass) doClaim(ctx context.Context, step Step) error {
 	var c corev1.PersistentVolumeClaim
 	if err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: t.claim(step.Node)}, &c); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (t *turn) doClaim(ctx context.Context, step Step) error {
 }
 
 // annotate notes the time under a name.
-func (t *turn) annotate(ctx context.Context, c *corev1.PersistentVolumeClaim, name string) error {
+func (t *pass) annotate(ctx context.Context, c *corev1.PersistentVolumeClaim, name string) error {
 	before := c.DeepCopy()
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
@@ -120,7 +120,7 @@ func (t *turn) annotate(ctx context.Context, c *corev1.PersistentVolumeClaim, na
 }
 
 // doBroker asks the broker for a change of nodes. It checks for itself once more whether that is safe.
-func (t *turn) doBroker(ctx context.Context, step Step) error {
+func (t *pass) doBroker(ctx context.Context, step Step) error {
 	node, c := t.pod(step.Node), t.broker.client
 	switch step.Do {
 	case RemoveNode:
@@ -148,7 +148,7 @@ func (t *turn) doBroker(ctx context.Context, step Step) error {
 }
 
 // undrain lets a node serve again, and then forgets that it was to leave.
-func (t *turn) undrain(ctx context.Context, node int) error {
+func (t *pass) undrain(ctx context.Context, node int) error {
 	if err := t.broker.client.Undrain(ctx, client.UndrainRequest{Node: t.pod(node)}); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (o *orders) annotate(value string, set bool) {
 	}
 }
 
-// replicas of the StatefulSet after a turn. Its controller has taken up each change.
+// replicas of the StatefulSet after a pass. Its controller has taken up each change.
 func (o *orders) replicas(to *int32) int32 {
 	o.t.Helper()
 	var set appsv1.StatefulSet
@@ -42,7 +42,7 @@ func (o *orders) replicas(to *int32) int32 {
 	if err := o.kube.Status().Update(o.t.Context(), &set); err != nil {
 		o.t.Fatal(err)
 	}
-	o.turn()
+	o.pass()
 	o.get("orders", &set)
 	return *set.Spec.Replicas
 }
@@ -51,7 +51,7 @@ func (o *orders) replicas(to *int32) int32 {
 // so. Afterwards it goes on.
 func TestHandsOff(t *testing.T) {
 	o := newOrders(t)
-	if why := o.turn(); why != "" {
+	if why := o.pass(); why != "" {
 		t.Fatal(why)
 	}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -92,7 +92,7 @@ func TestHandsOff(t *testing.T) {
 // answered it decides, and only then.
 func TestMoreNodesBeforeFounding(t *testing.T) {
 	o := newOrders(t)
-	if why := o.turn(); why != "" {
+	if why := o.pass(); why != "" {
 		t.Fatal(why)
 	}
 	for _, x := range []struct {

@@ -29,7 +29,7 @@ const (
 
 // current returns the StatefulSet as it is; nil if there is none. One of somebody else, such as a release of Helm of the same
 // name, is an obstacle: its pods and claims have the labels and names of the cluster's.
-func (t *turn) current(ctx context.Context) (*appsv1.StatefulSet, error) {
+func (t *pass) current(ctx context.Context) (*appsv1.StatefulSet, error) {
 	var set appsv1.StatefulSet
 	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(t.q), &set); {
 	case apierrors.IsNotFound(err):
@@ -43,7 +43,7 @@ func (t *turn) current(ctx context.Context) (*appsv1.StatefulSet, error) {
 }
 
 // observe fills Seen.
-func (t *turn) observe(ctx context.Context) error {
+func (t *pass) observe(ctx context.Context) error {
 	size, err := resource.ParseQuantity(sizeOf(t.objects.Set))
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func ordinal(name, prefix string) (int, bool) {
 	return n, is && err == nil && n >= 0
 }
 
-func (t *turn) observePods(ctx context.Context) error {
+func (t *pass) observePods(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := t.Client.List(ctx, &pods, kube.InNamespace(t.q.Namespace), kube.MatchingLabels(broker.Labels(t.q))); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (t *turn) observePods(ctx context.Context) error {
 }
 
 // podOf reads a pod.
-func (t *turn) podOf(pod *corev1.Pod) Pod {
+func (t *pass) podOf(pod *corev1.Pod) Pod {
 	p := Pod{Going: pod.DeletionTimestamp != nil, Broken: broken(pod), Stuck: t.stuck(pod), TooOld: endedReading(pod)}
 	if t.set != nil {
 		p.Current = pod.Labels[appsv1.ControllerRevisionHashLabelKey] == t.set.Status.UpdateRevision
@@ -116,7 +116,7 @@ func (t *turn) podOf(pod *corev1.Pod) Pod {
 	return p
 }
 
-func (t *turn) now() time.Time {
+func (t *pass) now() time.Time {
 	if t.Now != nil {
 		return t.Now()
 	}
@@ -149,7 +149,7 @@ func neverStarts(c corev1.ContainerStatus) bool {
 const stuckAfter = time.Minute
 
 // stuck says, in the words of Kubernetes and of the node, why a pod does not start; "": it may start by itself.
-func (t *turn) stuck(pod *corev1.Pod) string {
+func (t *pass) stuck(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && t.now().Sub(c.LastTransitionTime.Time) >= stuckAfter {
 			return c.Reason + ": " + c.Message
@@ -168,7 +168,7 @@ func (t *turn) stuck(pod *corev1.Pod) string {
 	return why
 }
 
-func (t *turn) observeClaims(ctx context.Context) error {
+func (t *pass) observeClaims(ctx context.Context) error {
 	var claims corev1.PersistentVolumeClaimList
 	if err := t.Client.List(ctx, &claims, kube.InNamespace(t.q.Namespace), kube.MatchingLabels(broker.Labels(t.q))); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (t *turn) observeClaims(ctx context.Context) error {
 }
 
 // growable reports whether a class lets volumes grow. Where the operator may not read classes, it is tried.
-func (t *turn) growable(ctx context.Context, class string) bool {
+func (t *pass) growable(ctx context.Context, class string) bool {
 	var c storagev1.StorageClass
 	err := t.Client.Get(ctx, types.NamespacedName{Name: class}, &c)
 	if apierrors.IsForbidden(err) {

@@ -13,7 +13,7 @@ import (
 
 // given returns the digest of the template that the StatefulSet was given; "" if somebody else has changed its image since, and the
 // specification has one to put back.
-func (t *turn) given() string {
+func (t *pass) given() string {
 	if t.objects.Config != nil && imageOfOthers(t.set) {
 		return ""
 	}

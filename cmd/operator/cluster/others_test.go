@@ -52,7 +52,7 @@ func TestImageOfOthers(t *testing.T) {
 		"unreadable":           {[]metav1.ManagedFieldsEntry{of(own, `{`)}, true},
 		"none":                 {[]metav1.ManagedFieldsEntry{{Manager: own}}, true},
 	} {
-		x := &turn{objects: &chart.Objects{Config: &corev1.ConfigMap{}}, set: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+		x := &pass{objects: &chart.Objects{Config: &corev1.ConfigMap{}}, set: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
 			ManagedFields: c.fields, Annotations: map[string]string{chart.AnnotationTemplate: "t"},
 		}}}
 		if got := x.given() == ""; got != c.is {
@@ -114,21 +114,21 @@ func TestImageIsPutBack(t *testing.T) {
 		set.Status.ObservedGeneration, set.Status.UpdateRevision = set.Generation, "1"
 		must(c.Status().Update(ctx, &set))
 	}
-	turn := func() {
+	pass := func() {
 		t.Helper()
 		_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: kube.ObjectKeyFromObject(q)})
 		must(err)
 		must(c.Get(ctx, kube.ObjectKeyFromObject(q), &set))
 		seen()
 	}
-	turn()
-	turn()
+	pass()
+	pass()
 	image, before := imageOf(&set), set.DeepCopy()
 	set.Spec.Template.Spec.Containers[0].Image = "quorate/quorate:of-others"
 	must(c.Patch(ctx, &set, kube.StrategicMergeFrom(before), kube.FieldOwner("kubectl-set")))
 	seen()
 	for range 3 {
-		turn()
+		pass()
 	}
 	changes := 0
 	for len(recorder.Events) > 0 {

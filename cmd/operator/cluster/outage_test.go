@@ -45,12 +45,12 @@ func TestAllKilledDuringScaleDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")
 	}
-	m, turn, cl := found(t, 4)
+	m, pass, cl := found(t, 4)
 	ctx := t.Context()
 	confirmed, stop := publish(t, cl)
 	defer stop()
 	m.scale(3)
-	m.until(turn, "node 3 leaves", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "node 3 leaves", func(q *v1alpha1.QuorateCluster) error {
 		draining := slices.ContainsFunc(q.Status.Nodes, func(n v1alpha1.NodeStatus) bool { return n.Name == "node-3" && n.State == draining })
 		if !draining && q.Status.Operation == nil && q.Status.Replicas == 4 {
 			return fmt.Errorf("status %+v", q.Status)
@@ -90,14 +90,14 @@ func TestWipedDiskAndRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	m, turn, cl := found(t, 3)
+	m, pass, cl := found(t, 3)
 	confirmed, stop := publish(t, cl)
 	defer stop()
 	m.nodes.Kill(2)
 	m.nodes.Lose(2)
 	m.nodes.Launch(2)
 	m.killAll(0, 1)
-	m.until(turn, "the node is let in", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "the node is let in", func(q *v1alpha1.QuorateCluster) error {
 		i := slices.IndexFunc(q.Status.Nodes, func(n v1alpha1.NodeStatus) bool { return n.Name == "node-2" })
 		if i < 0 || q.Status.Nodes[i].State == refused || q.Status.Nodes[i].State == "" {
 			return fmt.Errorf("status %+v, step %q", q.Status.Nodes, q.Status.Step)

@@ -260,11 +260,11 @@ func TestAgain(t *testing.T) {
 		s := settled(3)
 		x.change(s)
 		step, blocks := Plan(s)
-		if after := (&turn{seen: s, blocks: blocks}).again(step); (after == soon) != x.soon {
+		if after := (&pass{seen: s, blocks: blocks}).again(step); (after == soon) != x.soon {
 			t.Errorf("%s: the next look is after %v; %+v, %+v", name, after, step, blocks)
 		}
 	}
-	if after := (&turn{}).again(Step{Do: Wait}); after != soon {
+	if after := (&pass{}).again(Step{Do: Wait}); after != soon {
 		t.Errorf("nothing was seen: the next look is after %v", after)
 	}
 }

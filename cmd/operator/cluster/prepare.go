@@ -36,7 +36,7 @@ const (
 // draw renders the objects for the nodes that are wanted and those that are still there: what a node that is to leave needs
 // must not go before it. A specification that no objects can be made of leaves a cluster that is there as it is: nothing is
 // changed then, and all the rest goes on.
-func (t *turn) draw(ctx context.Context) error {
+func (t *pass) draw(ctx context.Context) error {
 	var err error
 	if t.set, err = t.current(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (t *turn) draw(ctx context.Context) error {
 
 // prepare makes everything but the StatefulSet, and deletes what is switched off: what other objects need is there before
 // them, and none of it disturbs a node that runs. What is refused is noted, and the rest goes on.
-func (t *turn) prepare(ctx context.Context) error {
+func (t *pass) prepare(ctx context.Context) error {
 	if err := hold(ctx, t.Client, t.q, controllerutil.AddFinalizer); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func hold(ctx context.Context, c kube.Client, q *v1alpha1.QuorateCluster, change
 
 // secrets makes the key of gossip and the operator's login, unless they are there. They have no owner: they stay when the
 // object goes, as the volumes do, and are useless without them.
-func (t *turn) secrets(ctx context.Context) {
+func (t *pass) secrets(ctx context.Context) {
 	if t.q.Spec.Secrets.Gossip == "" {
 		t.note(kindSecret, true, t.gossip(ctx))
 	}
@@ -96,7 +96,7 @@ func (t *turn) secrets(ctx context.Context) {
 }
 
 // login makes the Secret of the user as whom the operator logs in.
-func (t *turn) login(ctx context.Context) error {
+func (t *pass) login(ctx context.Context) error {
 	password, err := random()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (t *turn) login(ctx context.Context) error {
 }
 
 // gossip makes the key of gossip for a new cluster. Nodes that have one would not understand those with a new one.
-func (t *turn) gossip(ctx context.Context) error {
+func (t *pass) gossip(ctx context.Context) error {
 	name := chart.GossipSecret(t.q)
 	var there corev1.Secret
 	err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: name}, &there)
@@ -126,7 +126,7 @@ func (t *turn) gossip(ctx context.Context) error {
 }
 
 // began reports whether there is something of the cluster already: its StatefulSet, or volumes.
-func (t *turn) began(ctx context.Context) (bool, error) {
+func (t *pass) began(ctx context.Context) (bool, error) {
 	if t.set != nil {
 		return true, nil
 	}
@@ -145,7 +145,7 @@ func random() ([]byte, error) {
 }
 
 // secret makes a Secret. One that is there stays as it is, whoever made it.
-func (t *turn) secret(ctx context.Context, name string, data map[string][]byte) error {
+func (t *pass) secret(ctx context.Context, name string, data map[string][]byte) error {
 	var there corev1.Secret
 	err := t.Client.Get(ctx, types.NamespacedName{Namespace: t.q.Namespace, Name: name}, &there)
 	if !apierrors.IsNotFound(err) {
@@ -165,7 +165,7 @@ func (t *turn) secret(ctx context.Context, name string, data map[string][]byte) 
 const madeBy = v1alpha1.Prefix + "made-by"
 
 // apply applies an object, unless it is somebody else's.
-func (t *turn) apply(ctx context.Context, o kube.Object) error {
+func (t *pass) apply(ctx context.Context, o kube.Object) error {
 	u, err := t.untyped(o)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (t *turn) apply(ctx context.Context, o kube.Object) error {
 }
 
 // untyped returns an object as it is sent: without what only Kubernetes writes.
-func (t *turn) untyped(o kube.Object) (*unstructured.Unstructured, error) {
+func (t *pass) untyped(o kube.Object) (*unstructured.Unstructured, error) {
 	u, is := o.(*unstructured.Unstructured)
 	if !is {
 		gvk, err := t.Client.GroupVersionKindFor(o)
@@ -223,7 +223,7 @@ func ours(q *v1alpha1.QuorateCluster, there metav1.Object) bool {
 }
 
 // own refuses to take over an object of somebody else, which would go with the cluster. It reports whether one is there.
-func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
+func (t *pass) own(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
 	there := &unstructured.Unstructured{}
 	there.SetGroupVersionKind(u.GroupVersionKind())
 	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(u), there); {
@@ -240,7 +240,7 @@ func (t *turn) own(ctx context.Context, u *unstructured.Unstructured) (bool, err
 
 // send has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that
 // Kubernetes does not know belong to other operators: the error names what to install.
-func (t *turn) send(ctx context.Context, u *unstructured.Unstructured) error {
+func (t *pass) send(ctx context.Context, u *unstructured.Unstructured) error {
 	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(t.q, v1alpha1.GroupVersion().WithKind("QuorateCluster"))})
 	err := t.Client.Apply(ctx, kube.ApplyConfigurationFromUnstructured(u), kube.FieldOwner(v1alpha1.FieldManager), kube.ForceOwnership)
 	switch {
@@ -253,7 +253,7 @@ func (t *turn) send(ctx context.Context, u *unstructured.Unstructured) error {
 }
 
 // sweep deletes ConfigMaps of former settings once no pod has them.
-func (t *turn) sweep(ctx context.Context) error {
+func (t *pass) sweep(ctx context.Context) error {
 	if t.objects.Config == nil || t.seen.Set == nil || t.seen.Set.Template != t.seen.Template {
 		return nil
 	}

@@ -89,8 +89,8 @@ func applied(ctx context.Context, c kube.WithWatch, config runtime.ApplyConfigur
 	return c.Update(ctx, &u)
 }
 
-// turn lets the operator take a turn, and returns why it may not make what the cluster needs; "": it may.
-func (o *orders) turn() string {
+// pass lets the operator make a pass, and returns why it may not make what the cluster needs; "": it may.
+func (o *orders) pass() string {
 	o.t.Helper()
 	name := types.NamespacedName{Namespace: "shop", Name: "orders"}
 	if _, err := o.r.Reconcile(o.t.Context(), ctrl.Request{NamespacedName: name}); err != nil {
@@ -128,7 +128,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	}}}
 	foreign.Spec.Ports = []corev1.ServicePort{{Port: 1}}
 	o := newOrders(t, foreign)
-	if why := o.turn(); !strings.HasPrefix(why, reasonObjectTaken) || !strings.Contains(why, `Service "orders"`) {
+	if why := o.pass(); !strings.HasPrefix(why, reasonObjectTaken) || !strings.Contains(why, `Service "orders"`) {
 		t.Errorf("blocked: %q", why)
 	}
 	var s corev1.Service
@@ -142,7 +142,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	if err := o.kube.Update(t.Context(), &s); err != nil {
 		t.Fatal(err)
 	}
-	if why := o.turn(); why != "" {
+	if why := o.pass(); why != "" {
 		t.Errorf("what the operator left is not taken up: %s", why)
 	}
 	if !o.get("orders", &s) || len(s.OwnerReferences) != 1 || !o.get("orders", &appsv1.StatefulSet{}) {
@@ -174,7 +174,7 @@ func TestStatefulSetOfOthers(t *testing.T) {
 		if err := o.kube.Update(t.Context(), &q); err != nil {
 			t.Fatal(err)
 		}
-		if why := o.turn(); !strings.HasPrefix(why, reasonObjectTaken) || !strings.Contains(why, `StatefulSet "orders"`) {
+		if why := o.pass(); !strings.HasPrefix(why, reasonObjectTaken) || !strings.Contains(why, `StatefulSet "orders"`) {
 			t.Errorf("blocked: %q", why)
 		}
 		if o.get("orders", &corev1.Service{}) || o.get("orders-gossip", &corev1.Secret{}) {
@@ -210,12 +210,12 @@ func TestStatefulSetOfOthers(t *testing.T) {
 func TestGossipKeyIsLost(t *testing.T) {
 	o := newOrders(t)
 	var key, again corev1.Secret
-	if why := o.turn(); why != "" || !o.get("orders-gossip", &key) || !o.get("orders", &appsv1.StatefulSet{}) {
+	if why := o.pass(); why != "" || !o.get("orders-gossip", &key) || !o.get("orders", &appsv1.StatefulSet{}) {
 		t.Fatalf("the cluster is not made: %s", why)
 	}
 	lost := func(what string) {
 		t.Helper()
-		if why := o.turn(); !strings.HasPrefix(why, reasonSecretLost) || !strings.Contains(why, `"orders-gossip"`) || o.get("orders-gossip", &again) {
+		if why := o.pass(); !strings.HasPrefix(why, reasonSecretLost) || !strings.Contains(why, `"orders-gossip"`) || o.get("orders-gossip", &again) {
 			t.Errorf("%s: blocked: %q", what, why)
 		}
 	}
@@ -237,7 +237,7 @@ func TestGossipKeyIsLost(t *testing.T) {
 	if err := o.kube.Create(t.Context(), &key); err != nil {
 		t.Fatal(err)
 	}
-	if why := o.turn(); why != "" || !o.get("orders", &appsv1.StatefulSet{}) {
+	if why := o.pass(); why != "" || !o.get("orders", &appsv1.StatefulSet{}) {
 		t.Errorf("the key is there again, and the cluster does not go on: %s", why)
 	}
 }
@@ -272,7 +272,7 @@ func TestFinalizerByPatch(t *testing.T) {
 			return fmt.Errorf("%T %q is updated as a whole", updated, updated.GetName())
 		},
 	})
-	if why := o.turn(); why != "" {
+	if why := o.pass(); why != "" {
 		t.Fatal(why)
 	}
 	var q v1alpha1.QuorateCluster

@@ -28,12 +28,12 @@ import (
 const (
 	// instanceLabel names the cluster that a pod or a claim is of.
 	instanceLabel = "app.kubernetes.io/instance"
-	// turnTimeout bounds a turn: questions to brokers that hang do not hold other clusters up for longer.
-	turnTimeout = 2 * time.Minute
+	// passTimeout bounds a pass: questions to brokers that hang do not hold other clusters up for longer.
+	passTimeout = 2 * time.Minute
 	// soon is when to look again after a step, later when nothing is to be done: brokers send no news.
 	soon  = 2 * time.Second
 	later = 30 * time.Second
-	// askedMost bounds the questions of a turn. Each node is asked about once for each topic at most.
+	// askedMost bounds the questions of a pass. Each node is asked about once for each topic at most.
 	askedMost = 400
 	// parallel is how many clusters are looked after at the same time.
 	parallel = 4
@@ -104,7 +104,7 @@ func due() predicate.Predicate {
 
 // Reconcile takes one step for a cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	var q v1alpha1.QuorateCluster
 	if err := r.Client.Get(ctx, request.NamespacedName, &q); err != nil {
@@ -118,8 +118,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if q.DeletionTimestamp != nil {
 		return ctrl.Result{}, r.end(ctx, &q)
 	}
-	t := &turn{Reconciler: r, q: &q}
-	step, err := t.take(ctx)
+	t := &pass{Reconciler: r, q: &q}
+	step, err := t.run(ctx)
 	t.count(err)
 	if after := t.report(ctx, step, err); after != nil || err != nil {
 		return ctrl.Result{}, errors.Join(err, after)
@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // again returns when to look again. What only people end may last for days, and Kubernetes would be asked for all objects in vain
 // every few seconds: what they do changes an object that is watched, and so causes a look at once.
-func (t *turn) again(step Step) time.Duration {
+func (t *pass) again(step Step) time.Duration {
 	busy := step.Do != Nothing && (t.seen == nil || t.seen.HandsOff == "")
 	if busy || slices.ContainsFunc(t.blocks, passing) {
 		return soon
@@ -154,8 +154,8 @@ func passing(b Block) bool {
 	return true
 }
 
-// count records how the turn went.
-func (t *turn) count(err error) {
+// count records how the pass went.
+func (t *pass) count(err error) {
 	answered := err == nil && t.seen != nil && t.seen.Broker != nil
 	t.Metrics.Looked(kube.ObjectKeyFromObject(t.q), answered)
 	switch {
@@ -166,8 +166,8 @@ func (t *turn) count(err error) {
 	}
 }
 
-// turn is one turn for one cluster. It belongs to one goroutine.
-type turn struct {
+// pass is one reconcile pass for one cluster. It belongs to one goroutine.
+type pass struct {
 	*Reconciler
 
 	q       *v1alpha1.QuorateCluster
@@ -184,7 +184,7 @@ type turn struct {
 	// refusals are what could not be made, slow the kinds of which the API server did not take one in time.
 	refusals []refusal
 	slow     []string
-	// events that are about this turn alone
+	// events that are about this pass alone
 	operation *v1alpha1.OperationStatus
 }
 
@@ -201,7 +201,7 @@ func handsOff(q *v1alpha1.QuorateCluster) string {
 }
 
 // gather makes what the nodes need, unless it is to change nothing, and looks at the cluster.
-func (t *turn) gather(ctx context.Context) error {
+func (t *pass) gather(ctx context.Context) error {
 	if err := t.draw(ctx); err != nil {
 		return err
 	}
@@ -217,8 +217,8 @@ func (t *turn) gather(ctx context.Context) error {
 	return t.learn(ctx)
 }
 
-// take gathers, decides and does.
-func (t *turn) take(ctx context.Context) (Step, error) {
+// run gathers, decides and does.
+func (t *pass) run(ctx context.Context) (Step, error) {
 	if err := t.gather(ctx); err != nil {
 		if o, is := errors.AsType[*obstacle](err); is { // the StatefulSet is somebody else's: nothing here is the operator's
 			t.note(kindSet, true, o)
@@ -246,7 +246,7 @@ func (t *turn) take(ctx context.Context) (Step, error) {
 }
 
 // carryOut does a step. What Kubernetes or the broker refuse by a conflict is tried again with what is there then.
-func (t *turn) carryOut(ctx context.Context, step Step) (Step, error) {
+func (t *pass) carryOut(ctx context.Context, step Step) (Step, error) {
 	err := t.do(ctx, step)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err):
@@ -262,7 +262,7 @@ func (t *turn) carryOut(ctx context.Context, step Step) (Step, error) {
 
 // mayNotGrow notes that Kubernetes has refused to let a volume grow, and reports whether it has: by a quota, because the
 // volume is a static one, or because its class does not allow it. That is an answer to plan by, as those of the broker are.
-func (t *turn) mayNotGrow(step Step, err error) bool {
+func (t *pass) mayNotGrow(step Step, err error) bool {
 	refused, is := errors.AsType[*apierrors.StatusError](err)
 	if !is || step.Do != GrowClaim {
 		return false
@@ -274,7 +274,7 @@ func (t *turn) mayNotGrow(step Step, err error) bool {
 }
 
 // pod returns the name of a node and its pod.
-func (t *turn) pod(node int) string { return fmt.Sprintf("%s-%d", t.q.Name, node) }
+func (t *pass) pod(node int) string { return fmt.Sprintf("%s-%d", t.q.Name, node) }
 
 // claim returns the name of a node's volume claim.
-func (t *turn) claim(node int) string { return "data-" + t.pod(node) }
+func (t *pass) claim(node int) string { return "data-" + t.pod(node) }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// applyTimeout bounds how long the API server may take to take an object: it waits for webhooks of others, and a turn
+	// applyTimeout bounds how long the API server may take to take an object: it waits for webhooks of others, and a pass
 	// must have time left for the nodes.
 	applyTimeout = 5 * time.Second
 	// reasonObjectRefused is the reason of ConditionObjectsBlocked for what Kubernetes refuses.
@@ -44,7 +44,7 @@ type refusal struct {
 }
 
 // note notes that something of a kind could not be made; it does nothing without an error.
-func (t *turn) note(kind string, lacking bool, err error) {
+func (t *pass) note(kind string, lacking bool, err error) {
 	if err == nil {
 		return
 	}
@@ -56,7 +56,7 @@ func (t *turn) note(kind string, lacking bool, err error) {
 }
 
 // ensure applies an object. That it is refused is noted, and is no ground to leave the cluster alone.
-func (t *turn) ensure(ctx context.Context, kind string, o kube.Object) {
+func (t *pass) ensure(ctx context.Context, kind string, o kube.Object) {
 	u, err := t.untyped(o)
 	if err != nil {
 		t.note(kind, true, err)
@@ -79,7 +79,7 @@ func (t *turn) ensure(ctx context.Context, kind string, o kube.Object) {
 
 // lacks says what a new pod could not start without, and that is not there; "": nothing. A new cluster is not opened to
 // everybody because its NetworkPolicy is refused, and waits for its certificates too.
-func (t *turn) lacks() string {
+func (t *pass) lacks() string {
 	fresh := t.fresh()
 	for _, r := range t.refusals {
 		vital := r.kind == kindSettings || r.kind == kindSecret || r.kind == kindService || r.kind == kindAccount
@@ -91,10 +91,10 @@ func (t *turn) lacks() string {
 }
 
 // fresh reports whether there is nothing of the cluster yet.
-func (t *turn) fresh() bool { return t.set == nil && len(t.seen.Pods) == 0 && len(t.seen.Claims) == 0 }
+func (t *pass) fresh() bool { return t.set == nil && len(t.seen.Pods) == 0 && len(t.seen.Claims) == 0 }
 
 // refused is what the conditions say of all that was refused.
-func (t *turn) refused() []Block {
+func (t *pass) refused() []Block {
 	if len(t.refusals) == 0 {
 		return nil
 	}

@@ -104,7 +104,7 @@ func TestRefusedObject(t *testing.T) {
 		}
 		return nil
 	})
-	m, turn := begin(t, c, 1, func(s *v1alpha1.QuorateClusterSpec) {
+	m, pass := begin(t, c, 1, func(s *v1alpha1.QuorateClusterSpec) {
 		s.Backup = &v1alpha1.BackupSpec{Schedule: "0 3 * *", PersistentVolumeClaim: &v1alpha1.BackupVolume{ClaimName: "v"}}
 	})
 	said := func(q *v1alpha1.QuorateCluster) error {
@@ -114,17 +114,17 @@ func TestRefusedObject(t *testing.T) {
 		}
 		return ready(q)
 	}
-	m.until(turn, "the node serves, and the refusal is said", said)
+	m.until(pass, "the node serves, and the refusal is said", said)
 	before := m.revision()
 	m.debug()
-	m.until(turn, "the node has the new setting", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "the node has the new setting", func(q *v1alpha1.QuorateCluster) error {
 		if now := m.revision(); now == before || now == "" {
 			return fmt.Errorf("the pod is of revision %q still", now)
 		}
 		return said(q)
 	})
 	refused = false
-	m.until(turn, "the backup is made", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "the backup is made", func(q *v1alpha1.QuorateCluster) error {
 		if why := blocked(q, v1alpha1.ConditionObjectsBlocked); why != "" {
 			return errors.New(why)
 		}
@@ -140,14 +140,14 @@ func TestRefusedAtFounding(t *testing.T) {
 	for kind, founded := range map[string]bool{"ConfigMap": false, kindService: false, kindAccount: false, kindPolicy: false, "PodDisruptionBudget": true} {
 		o := newOrders(t)
 		o.refuse(kind)
-		if why := o.turn(); !strings.HasPrefix(why, reasonObjectRefused) || !strings.Contains(why, kind) || !strings.Contains(why, "exceeded quota") {
+		if why := o.pass(); !strings.HasPrefix(why, reasonObjectRefused) || !strings.Contains(why, kind) || !strings.Contains(why, "exceeded quota") {
 			t.Errorf("%s: blocked: %q", kind, why)
 		}
 		if is := o.get("orders", &appsv1.StatefulSet{}); is != founded {
 			t.Errorf("%s is refused: the StatefulSet is there: %v", kind, is)
 		}
 		o.r.Client = o.kube
-		if why := o.turn(); why != "" || !o.get("orders", &appsv1.StatefulSet{}) {
+		if why := o.pass(); why != "" || !o.get("orders", &appsv1.StatefulSet{}) {
 			t.Errorf("%s is taken now: the StatefulSet is not there: %s", kind, why)
 		}
 	}
@@ -156,7 +156,7 @@ func TestRefusedAtFounding(t *testing.T) {
 // A specification that no objects can be made of leaves a cluster that is there as it is, and says what is wrong.
 func TestFaultySpecification(t *testing.T) {
 	o := newOrders(t)
-	if why := o.turn(); why != "" {
+	if why := o.pass(); why != "" {
 		t.Fatal(why)
 	}
 	var before, after appsv1.StatefulSet
@@ -167,7 +167,7 @@ func TestFaultySpecification(t *testing.T) {
 	if err := o.kube.Update(t.Context(), &q); err != nil {
 		t.Fatal(err)
 	}
-	if why := o.turn(); !strings.HasPrefix(why, reasonSpecification) || !strings.Contains(why, "spec.config") {
+	if why := o.pass(); !strings.HasPrefix(why, reasonSpecification) || !strings.Contains(why, "spec.config") {
 		t.Errorf("blocked: %q", why)
 	}
 	o.get("orders", &after)
@@ -176,7 +176,7 @@ func TestFaultySpecification(t *testing.T) {
 	}
 }
 
-// A webhook of somebody else that does not answer takes no whole turn: of a kind whose object was not taken in time the others
+// A webhook of somebody else that does not answer takes no whole pass: of a kind whose object was not taken in time the others
 // are not tried, and the rest goes on.
 func TestHangingWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -190,9 +190,9 @@ func TestHangingWebhook(t *testing.T) {
 			return ctx.Err()
 		})
 		begun := time.Now()
-		why := o.turn()
+		why := o.pass()
 		if took := time.Since(begun); took != applyTimeout || tried != 1 {
-			t.Errorf("the turn took %v, and %d were tried", took, tried)
+			t.Errorf("the pass took %v, and %d were tried", took, tried)
 		}
 		if !strings.Contains(why, "deadline exceeded") || !strings.Contains(why, "not tried") {
 			t.Errorf("blocked: %q", why)
@@ -224,12 +224,12 @@ func TestRefusedGrowth(t *testing.T) {
 			return c.Patch(ctx, o, patch, options...)
 		},
 	})
-	m, turn := begin(t, c, 1, nil)
-	m.until(turn, "the node serves", ready)
+	m, pass := begin(t, c, 1, nil)
+	m.until(pass, "the node serves", ready)
 	before := m.revision()
 	m.change(func(s *v1alpha1.QuorateClusterSpec) { s.Storage.Size = "2Gi" })
 	m.debug()
-	m.until(turn, "the node has the new setting, and the refusal is said", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "the node has the new setting, and the refusal is said", func(q *v1alpha1.QuorateCluster) error {
 		why := blocked(q, v1alpha1.ConditionStorageBlocked)
 		if now := m.revision(); now == before || now == "" || !strings.Contains(why, "exceeded quota: disks") {
 			return fmt.Errorf("the pod is of revision %q, StorageBlocked is %q", now, why)
@@ -237,7 +237,7 @@ func TestRefusedGrowth(t *testing.T) {
 		return ready(q)
 	})
 	full = false
-	m.until(turn, "the volume grows", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "the volume grows", func(q *v1alpha1.QuorateCluster) error {
 		var claim corev1.PersistentVolumeClaim
 		name := m.name
 		name.Name = "data-node-0"

@@ -26,7 +26,7 @@ var blocking = [...]string{ //nolint:gochecknoglobals // a constant in all but n
 }
 
 // report writes the status, if it has changed.
-func (t *turn) report(ctx context.Context, step Step, failed error) error {
+func (t *pass) report(ctx context.Context, step Step, failed error) error {
 	before := t.q.Status.DeepCopy()
 	s := &t.q.Status
 	s.ObservedGeneration, s.Step, s.Operation = t.q.Generation, step.Why, t.operation
@@ -42,7 +42,7 @@ func (t *turn) report(ctx context.Context, step Step, failed error) error {
 }
 
 // reportNodes lists the nodes: those that have a pod, and those that the cluster counts on.
-func (t *turn) reportNodes() {
+func (t *pass) reportNodes() {
 	s := &t.q.Status
 	s.Nodes, s.ReadyReplicas, s.Replicas = nil, 0, 0
 	if t.seen.Set != nil {
@@ -84,7 +84,7 @@ func (t *turn) reportNodes() {
 }
 
 // reportConditions says what is so, and what is blocked.
-func (t *turn) reportConditions(step Step, failed error) {
+func (t *pass) reportConditions(step Step, failed error) {
 	now := map[string]Block{}
 	for _, b := range slices.Concat(t.refused(), t.blocks) {
 		if first, is := now[b.Condition]; is {
@@ -125,7 +125,7 @@ func (t *turn) reportConditions(step Step, failed error) {
 }
 
 // stuckPods says which pods do not start, and why.
-func (t *turn) stuckPods() string {
+func (t *pass) stuckPods() string {
 	if t.seen == nil {
 		return ""
 	}
@@ -140,7 +140,7 @@ func (t *turn) stuckPods() string {
 
 // ready says whether all nodes that are wanted serve. A StatefulSet that its controller has not looked at yet, as one that
 // was made again for larger volumes, does not know how many are available.
-func (t *turn) ready() {
+func (t *pass) ready() {
 	up, wanted := t.q.Status.ReadyReplicas, t.q.Spec.Replicas
 	if t.seen != nil && t.seen.Set != nil && t.seen.Set.Settled {
 		up = min(up, int32(t.seen.Set.Available))
@@ -161,7 +161,7 @@ func (t *turn) ready() {
 }
 
 // notes adds what is worth knowing and blocks nothing.
-func (t *turn) notes(now map[string]Block) {
+func (t *pass) notes(now map[string]Block) {
 	if n := t.q.Spec.Replicas; n%2 == 0 {
 		now[v1alpha1.ConditionReplicasEven] = Block{v1alpha1.ConditionReplicasEven, "Even", fmt.Sprintf(
 			"%d nodes tolerate the loss of as many as %d do: ask for %d or %d", n, n-1, n-1, n+1)}
@@ -188,7 +188,7 @@ func (t *turn) notes(now map[string]Block) {
 }
 
 // anyReady reports whether a pod serves clients.
-func (t *turn) anyReady() bool {
+func (t *pass) anyReady() bool {
 	for _, p := range t.seen.Pods {
 		if p.Ready {
 			return true
@@ -198,7 +198,7 @@ func (t *turn) anyReady() bool {
 }
 
 // warn makes an event, once, of an image that is too old: whoever has set it looks there.
-func (t *turn) warn(b Block) {
+func (t *pass) warn(b Block) {
 	before := meta.FindStatusCondition(t.q.Status.Conditions, b.Condition)
 	if b.Reason != reasonTooOld || before != nil && before.Reason == reasonTooOld {
 		return
@@ -207,7 +207,7 @@ func (t *turn) warn(b Block) {
 }
 
 // condition sets a condition.
-func (t *turn) condition(kind string, is metav1.ConditionStatus, reason, message string) {
+func (t *pass) condition(kind string, is metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&t.q.Status.Conditions, metav1.Condition{
 		Type: kind, Status: is, Reason: reason, Message: shorten(message), ObservedGeneration: t.q.Generation,
 	})

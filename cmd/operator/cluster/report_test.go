@@ -31,7 +31,7 @@ func TestReady(t *testing.T) {
 	} {
 		q := &v1alpha1.QuorateCluster{}
 		q.Spec.Replicas, q.Status.ReadyReplicas = 3, c.ready
-		x := &turn{q: q, seen: &Seen{Set: c.set, Broker: &Broker{}}}
+		x := &pass{q: q, seen: &Seen{Set: c.set, Broker: &Broker{}}}
 		x.ready()
 		if got := meta.IsStatusConditionTrue(q.Status.Conditions, v1alpha1.ConditionReady); got != c.want {
 			t.Errorf("%s: %v, %+v", what, got, q.Status.Conditions)
@@ -42,7 +42,7 @@ func TestReady(t *testing.T) {
 // A pod that is ready serves at once, whatever the operator's clock shows. It counts as ready when it has been so for a while.
 func TestServes(t *testing.T) {
 	now := time.Now()
-	x := &turn{Reconciler: &Reconciler{Now: func() time.Time { return now }}, objects: &chart.Objects{Set: &appsv1.StatefulSet{}}}
+	x := &pass{Reconciler: &Reconciler{Now: func() time.Time { return now }}, objects: &chart.Objects{Set: &appsv1.StatefulSet{}}}
 	x.objects.Set.Spec.MinReadySeconds = 10
 	for since, ready := range map[time.Duration]bool{-time.Minute: true, -time.Second: false, time.Hour: false} {
 		pod := &corev1.Pod{}
@@ -82,7 +82,7 @@ func TestStuck(t *testing.T) {
 		"its container is being made":      {waiting("ContainerCreating"), false, ""},
 		"it ends whenever it starts: goes": {waiting("CrashLoopBackOff"), true, ""},
 	} {
-		x := &turn{Reconciler: &Reconciler{Now: func() time.Time { return now }}, q: &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}}
+		x := &pass{Reconciler: &Reconciler{Now: func() time.Time { return now }}, q: &v1alpha1.QuorateCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}}
 		p := x.podOf(&corev1.Pod{Status: c.status})
 		p.Going = c.going
 		x.seen = &Seen{Broker: &Broker{}, Pods: map[int]Pod{0: {Ready: true}, 2: p}}
@@ -96,7 +96,7 @@ func TestStuck(t *testing.T) {
 
 // A cluster that was Ready and cannot be looked at is not known to be down. It stays unknown until it is looked at.
 func TestNotLookedAt(t *testing.T) {
-	x := &turn{q: &v1alpha1.QuorateCluster{}}
+	x := &pass{q: &v1alpha1.QuorateCluster{}}
 	is := func(want metav1.ConditionStatus) {
 		t.Helper()
 		x.ready()

@@ -21,11 +21,11 @@ import (
 )
 
 // until lets the operator and the machine work until a condition holds.
-func (m *machine) until(turn func(context.Context), what string, ok func(q *v1alpha1.QuorateCluster) error) {
+func (m *machine) until(pass func(context.Context), what string, ok func(q *v1alpha1.QuorateCluster) error) {
 	m.t.Helper()
 	ctx := m.t.Context()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		turn(ctx)
+		pass(ctx)
 		m.work(ctx)
 		var q v1alpha1.QuorateCluster
 		m.must(m.kube.Get(ctx, m.name, &q))
@@ -69,9 +69,9 @@ func begin(t *testing.T, c kube.Client, n int, change func(*v1alpha1.QuorateClus
 // found makes a cluster of n nodes and waits until the operator has settled it.
 func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client) {
 	t.Helper()
-	m, turn := begin(t, either(t), n, nil)
+	m, pass := begin(t, either(t), n, nil)
 	ctx := t.Context()
-	m.until(turn, "all nodes are ready", ready)
+	m.until(pass, "all nodes are ready", ready)
 	cl, err := client.Dial(ctx, client.Config{Addresses: m.nodes.Addrs()[:n-1]})
 	m.must(err)
 	t.Cleanup(cl.Close)
@@ -79,7 +79,7 @@ func found(t *testing.T, n int) (*machine, func(context.Context), *client.Client
 		_, err := cl.DeclareQueue(ctx, client.Queue{Name: fmt.Sprintf("q%d", i)})
 		m.must(err)
 	}
-	return m, turn, cl
+	return m, pass, cl
 }
 
 // scale asks for a number of nodes.
@@ -105,12 +105,12 @@ func TestScaleDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")
 	}
-	m, turn, cl := found(t, 4)
+	m, pass, cl := found(t, 4)
 	ctx := t.Context()
 	confirmed, stop := publish(t, cl)
 	defer stop()
 	m.scale(3)
-	m.until(turn, "three nodes are left", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "three nodes are left", func(q *v1alpha1.QuorateCluster) error {
 		if _, registered := nodesOf(ctx, t, cl)["node-3"]; registered && q.Status.Replicas == 3 && m.down[3] {
 			for q, err := range cl.Queues(ctx, client.ListQueuesRequest{}) {
 				if m.must(err); slices.Contains(q.Members, "node-3") {
@@ -131,7 +131,7 @@ func TestScaleDown(t *testing.T) {
 		t.Error("the claim of the node that was removed is not marked")
 	}
 	// No controller of volumes runs here that would let a claim go which no pod uses.
-	m.until(m.releasing(turn, where), "four nodes are there again", func(q *v1alpha1.QuorateCluster) error {
+	m.until(m.releasing(pass, where), "four nodes are there again", func(q *v1alpha1.QuorateCluster) error {
 		if q.Spec.Replicas == 3 {
 			m.scale(4)
 			return errors.New("four nodes are asked for now")
@@ -146,10 +146,10 @@ func TestScaleDown(t *testing.T) {
 	consume(ctx, t, cl, confirmed.Load())
 }
 
-// releasing adds to a turn that a claim which is being deleted goes.
-func (m *machine) releasing(turn func(context.Context), claim types.NamespacedName) func(context.Context) {
+// releasing adds to a pass that a claim which is being deleted goes.
+func (m *machine) releasing(pass func(context.Context), claim types.NamespacedName) func(context.Context) {
 	return func(ctx context.Context) {
-		turn(ctx)
+		pass(ctx)
 		var c corev1.PersistentVolumeClaim
 		if err := m.kube.Get(ctx, claim, &c); err == nil && c.DeletionTimestamp != nil && len(c.Finalizers) > 0 {
 			c.Finalizers = nil
@@ -164,13 +164,13 @@ func TestLostVolume(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	m, turn, cl := found(t, 3)
+	m, pass, cl := found(t, 3)
 	confirmed, stop := publish(t, cl)
 	defer stop()
 	m.nodes.Kill(2)
 	m.nodes.Lose(2)
 	m.nodes.Launch(2)
-	m.until(turn, "the node is let in", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "the node is let in", func(q *v1alpha1.QuorateCluster) error {
 		if err := m.nodes.Broker(2).Ready(); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func TestRoll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	m, turn, cl := found(t, 3)
+	m, pass, cl := found(t, 3)
 	ctx := t.Context()
 	confirmed, stop := publish(t, cl)
 	defer stop()
@@ -199,7 +199,7 @@ func TestRoll(t *testing.T) {
 				before++
 			}
 		}
-		turn(ctx)
+		pass(ctx)
 		var pods corev1.PodList
 		m.must(m.kube.List(ctx, &pods, kube.InNamespace("default")))
 		if gone := 3 - len(pods.Items); gone > 0 {
@@ -223,7 +223,7 @@ func TestRoll(t *testing.T) {
 	}
 	stop()
 	consume(ctx, t, cl, confirmed.Load())
-	turn(ctx)
+	pass(ctx)
 	var files corev1.ConfigMapList
 	m.must(m.kube.List(ctx, &files, kube.InNamespace("default"), kube.MatchingLabels{instanceLabel: "node"}))
 	if len(files.Items) != 1 {
@@ -237,10 +237,10 @@ func TestRollSilentNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	m, turn, _ := found(t, 3)
+	m, pass, _ := found(t, 3)
 	m.nodes.Kill(2)
 	m.debug()
-	m.until(turn, "all nodes have the setting", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "all nodes have the setting", func(q *v1alpha1.QuorateCluster) error {
 		for _, n := range q.Status.Nodes {
 			if n.Outdated {
 				return fmt.Errorf("status %+v", q.Status.Nodes)

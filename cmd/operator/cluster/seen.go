@@ -38,7 +38,7 @@ type Seen struct {
 	// Broker is nil if it could not be asked; Unasked says why.
 	Broker  *Broker
 	Unasked string
-	// Answers to what Plan asked about before, in the same turn.
+	// Answers to what Plan asked about before, in the same pass.
 	Answers map[Question]Answer
 }
 
@@ -82,7 +82,7 @@ type Claim struct {
 	SizeBytes int64
 	// Growable: its class allows it to grow.
 	Growable bool
-	// Refused has Kubernetes' words when it did not let the claim grow in this turn; "": it has not been tried, or grew.
+	// Refused has Kubernetes' words when it did not let the claim grow in this pass; "": it has not been tried, or grew.
 	Refused string
 	// Leaving: the operator has begun to remove its node. The mark is on the claim, because pods come and go.
 	Leaving bool

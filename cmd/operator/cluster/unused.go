@@ -17,7 +17,7 @@ import (
 const maxReplicas = 99
 
 // unused deletes the objects that the specification has switched off, and the Certificates of nodes that are gone.
-func (t *turn) unused(ctx context.Context) {
+func (t *pass) unused(ctx context.Context) {
 	wanted := map[string]bool{}
 	for _, u := range t.objects.Others {
 		wanted[u.GetKind()+"/"+u.GetName()] = true
@@ -34,7 +34,7 @@ func (t *turn) unused(ctx context.Context) {
 
 // formerCertificates deletes the Certificates of the nodes from an ordinal on. The highest goes first: if the operator is
 // killed meanwhile, the rest is found again, because it still begins at that ordinal.
-func (t *turn) formerCertificates(ctx context.Context, from int32) error {
+func (t *pass) formerCertificates(ctx context.Context, from int32) error {
 	to := from
 	for ; to < maxReplicas; to++ {
 		is, err := t.owns(ctx, chart.PeerCertificate(t.q, to))
@@ -55,7 +55,7 @@ func (t *turn) formerCertificates(ctx context.Context, from int32) error {
 
 // owns reports whether an object is there and is the cluster's, and reads it. Of a kind that Kubernetes does not know there
 // is none.
-func (t *turn) owns(ctx context.Context, o kube.Object) (bool, error) {
+func (t *pass) owns(ctx context.Context, o kube.Object) (bool, error) {
 	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(o), o); {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return false, nil
@@ -66,7 +66,7 @@ func (t *turn) owns(ctx context.Context, o kube.Object) (bool, error) {
 }
 
 // remove deletes an object that the cluster does not have any more, if it is the cluster's.
-func (t *turn) remove(ctx context.Context, o kube.Object, options ...kube.DeleteOption) error {
+func (t *pass) remove(ctx context.Context, o kube.Object, options ...kube.DeleteOption) error {
 	is, err := t.owns(ctx, o)
 	if err != nil || !is {
 		return err
@@ -76,7 +76,7 @@ func (t *turn) remove(ctx context.Context, o kube.Object, options ...kube.Delete
 
 // drop deletes an object that is switched off. What belongs to it stays: the Secret of a Certificate has the pairs that nodes
 // use, and that a person may keep from now on.
-func (t *turn) drop(ctx context.Context, u *unstructured.Unstructured) error {
+func (t *pass) drop(ctx context.Context, u *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	kind, name := u.GetKind(), u.GetName()

@@ -37,7 +37,7 @@ func TestSwitchedOff(t *testing.T) {
 	o := newOrders(t)
 	are := func(want string) {
 		t.Helper()
-		if why := o.turn(); why != "" {
+		if why := o.pass(); why != "" {
 			t.Error(why)
 		}
 		got := fmt.Sprint(o.get("orders", &networkingv1.NetworkPolicy{}), o.there(monitoring, "PodMonitor", "orders"), o.there(monitoring, "ServiceMonitor", "orders"),
@@ -70,7 +70,7 @@ func TestCertificatesSwitchedOff(t *testing.T) {
 	o := newOrders(t)
 	are := func(what, want string) {
 		t.Helper()
-		if why := o.turn(); why != "" {
+		if why := o.pass(); why != "" {
 			t.Error(why)
 		}
 		got := fmt.Sprint(o.there("cert-manager.io", "Certificate", "orders-client-tls"))

@@ -92,7 +92,7 @@ func (v *versions) instead(now string) string {
 func imageOf(set *appsv1.StatefulSet) string { return set.Spec.Template.Spec.Containers[0].Image }
 
 // render makes the objects of the specification, and says if the image in it is too old: the nodes keep what they have then.
-func (t *turn) render() (o *chart.Objects, tooOld string, err error) {
+func (t *pass) render() (o *chart.Objects, tooOld string, err error) {
 	o, err = t.Chart.Render(t.q, t.drawn, t.Namespace)
 	if err != nil || !t.versions.tooOld(imageOf(o.Set)) {
 		return o, "", err
@@ -116,8 +116,8 @@ func (t *turn) render() (o *chart.Objects, tooOld string, err error) {
 	return o, tooOld, err
 }
 
-// learn keeps what is seen of versions, and has this turn go by it too.
-func (t *turn) learn(ctx context.Context) error {
+// learn keeps what is seen of versions, and has this pass go by it too.
+func (t *pass) learn(ctx context.Context) error {
 	t.look()
 	text, err := json.Marshal(t.versions)
 	if before := t.q.Annotations[annotationVersions]; err != nil || string(text) == before || string(text) == "{}" && before == "" {
@@ -139,7 +139,7 @@ func (t *turn) learn(ctx context.Context) error {
 
 // look notes what is finalised, and what the image of the StatefulSet reads: nodes that serve say so, and one that is too old
 // has said so when it ended. What was finalised in a former cluster means nothing to a new one of its name.
-func (t *turn) look() {
+func (t *pass) look() {
 	var serving, ended uint32
 	if t.broker != nil {
 		t.versions.Finalized = max(t.broker.status.FinalizedVersion, 1)

@@ -117,11 +117,11 @@ func TestTooOld(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")
 	}
-	m, turn, cl := found(t, 3)
+	m, pass, cl := found(t, 3)
 	confirmed, stop := publish(t, cl)
 	defer stop()
 	keeps := ""
-	m.until(turn, "it is known what the image reads", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "it is known what the image reads", func(q *v1alpha1.QuorateCluster) error {
 		v := versionsOf(q)
 		if v.Finalized != newest || len(v.Images) != 1 || v.Images[0].Reads != newest {
 			return fmt.Errorf("known is %+v", v)
@@ -136,7 +136,7 @@ func TestTooOld(t *testing.T) {
 		starts  int
 	}{{"known", 3}, {"unknown", 5}} {
 		m.image(x.version)
-		m.until(turn, "the image is refused", func(q *v1alpha1.QuorateCluster) error {
+		m.until(pass, "the image is refused", func(q *v1alpha1.QuorateCluster) error {
 			why := blocked(q, v1alpha1.ConditionUpgradeBlocked)
 			for _, want := range []string{
 				reasonTooOld + ": ", fmt.Sprintf(`"quorate/quorate:%s" reads version %d`, x.version, newest-1), fmt.Sprintf("version %d is finalised", newest), keeps,
@@ -152,14 +152,14 @@ func TestTooOld(t *testing.T) {
 		}
 	}
 	m.debug()
-	m.until(turn, "another setting goes on, with the image that they have", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "another setting goes on, with the image that they have", func(q *v1alpha1.QuorateCluster) error {
 		if m.starts != 8 {
 			return fmt.Errorf("%d starts", m.starts)
 		}
 		return ready(q)
 	})
 	m.image("")
-	m.until(turn, "nothing is blocked", func(q *v1alpha1.QuorateCluster) error {
+	m.until(pass, "nothing is blocked", func(q *v1alpha1.QuorateCluster) error {
 		if why := blocked(q, v1alpha1.ConditionDegraded); why != "" || m.starts != 8 {
 			return fmt.Errorf("%d starts, Degraded is %q", m.starts, why)
 		}

@@ -119,8 +119,8 @@ func (w *world) answer(q Question) Answer {
 	return ""
 }
 
-// turn is one reconcile of the operator, which may be killed before or after its step.
-func (w *world) turn() Step {
+// pass is one reconcile of the operator, which may be killed before or after its step.
+func (w *world) pass() Step {
 	s := w.look()
 	for range 100 {
 		step, _ := Plan(s)
@@ -515,7 +515,7 @@ func TestRandomWalk(t *testing.T) {
 				case 1, 2, 3, 4, 5:
 					w.kubernetes()
 				default:
-					w.turn()
+					w.pass()
 				}
 			}
 			if w.seen.Template == "bad" {
@@ -527,7 +527,7 @@ func TestRandomWalk(t *testing.T) {
 			for range 400 {
 				w.kubernetes()
 				w.person()
-				last = w.turn()
+				last = w.pass()
 			}
 			if err := w.done(); err != nil {
 				w.fatal("it does not become what was asked for: %v; last step %+v", err, last)
