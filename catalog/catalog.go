@@ -104,8 +104,8 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.setQueueMembers(cmd)
 	case *BeginMemberChange:
 		return v.beginMemberChange(cmd)
-	case *SettleMemberChange:
-		return v.settleMemberChange(cmd)
+	case *CompleteMemberStep:
+		return v.completeMemberStep(cmd)
 	case *CancelMemberChange:
 		return v.cancelMemberChange(cmd)
 	case *DeclareExchange:

@@ -51,7 +51,7 @@ func samples() map[string]catalog.Command {
 		"replace-node":  &catalog.ReplaceNode{ID: "n1", Epoch: 300, AcceptLoss: true},
 		"forget-node":   &catalog.ForgetNode{ID: "n1"},
 		"begin-change":  &catalog.BeginMemberChange{UID: 1024, Join: "n1", Leave: "n2", Size: 3},
-		"settle-change": &catalog.SettleMemberChange{UID: 1024, Change: 300, Step: catalog.StepLeft},
+		"settle-change": &catalog.CompleteMemberStep{UID: 1024, Change: 300, Step: catalog.StepLeft},
 		"cancel-change": &catalog.CancelMemberChange{UID: 1024, Change: 300},
 		"put-vhost": &catalog.PutVHost{OnlyNew: true, VHost: catalog.VHost{
 			Name: "v", Description: "d", Tags: []string{"a", "b"}, DefaultQueueType: catalog.QueueClassic, Tracing: true,

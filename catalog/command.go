@@ -26,7 +26,7 @@ const (
 	kindRegisterNode
 	kindForgetNode
 	kindBeginMemberChange
-	kindSettleMemberChange
+	kindCompleteMemberStep
 	kindCancelMemberChange
 	kindPutVHost
 	kindDeleteVHost
@@ -183,7 +183,7 @@ type RegisterNode struct {
 
 // BeginMemberChange starts a change of a queue's members (RE-3). There is one change at a time: a
 // repeat of the one under way succeeds, another one is refused. The group's leader carries it out
-// and reports by SettleMemberChange. The reply's index is the ID of the change unless it was under
+// and reports by CompleteMemberStep. The reply's index is the ID of the change unless it was under
 // way already.
 type BeginMemberChange struct {
 	UID   id.QueueUID
@@ -192,9 +192,9 @@ type BeginMemberChange struct {
 	Size  int       // number of members that the queue should have from then on (QueueRecord.Size); 0: unchanged
 }
 
-// SettleMemberChange reports that the group has completed a step of a change. It is refused unless
+// CompleteMemberStep reports that the group has completed a step of a change. It is refused unless
 // that change is under way.
-type SettleMemberChange struct {
+type CompleteMemberStep struct {
 	UID    id.QueueUID
 	Change uint64 // MemberChange.ID
 	Step   MemberStep
@@ -243,8 +243,8 @@ func (*BeginMemberChange) kind() commandKind {
 	return kindBeginMemberChange
 }
 
-func (*SettleMemberChange) kind() commandKind {
-	return kindSettleMemberChange
+func (*CompleteMemberStep) kind() commandKind {
+	return kindCompleteMemberStep
 }
 
 func (*CancelMemberChange) kind() commandKind {

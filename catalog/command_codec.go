@@ -96,7 +96,7 @@ func (c *BeginMemberChange) append(b []byte) []byte {
 }
 
 // append writes the step as its number in MemberStep.
-func (c *SettleMemberChange) append(b []byte) []byte {
+func (c *CompleteMemberStep) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(c.UID))
 	b = binary.AppendUvarint(b, c.Change)
 	return append(b, byte(c.Step))
@@ -273,8 +273,8 @@ func (r *reader) command(kind commandKind) Command {
 			UID: id.QueueUID(r.uvarint("uid")), Join: id.NodeID(r.string("join")),
 			Leave: id.NodeID(r.string("leave")), Size: r.size("size"),
 		}
-	case kindSettleMemberChange:
-		return &SettleMemberChange{
+	case kindCompleteMemberStep:
+		return &CompleteMemberStep{
 			UID: id.QueueUID(r.uvarint("uid")), Change: r.uvarint("change"), Step: MemberStep(r.byte("step")),
 		}
 	case kindCancelMemberChange:

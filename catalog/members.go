@@ -114,10 +114,10 @@ func (v *View) cannotChange(q *QueueRecord, c *BeginMemberChange) string {
 	return ""
 }
 
-// settleMemberChange notes that the group has taken a step. Steps are refused unless they name the
+// completeMemberStep notes that the group has taken a step. Steps are refused unless they name the
 // change under way: a late report of an older change must not alter this one. The change is over
 // when nobody is left to join or leave.
-func (v *View) settleMemberChange(c *SettleMemberChange) (Reply, *Error) {
+func (v *View) completeMemberStep(c *CompleteMemberStep) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {
 		return Reply{}, err
@@ -166,7 +166,7 @@ func (v *View) settleMemberChange(c *SettleMemberChange) (Reply, *Error) {
 }
 
 // cancelMemberChange asks the group's leader to stop. Only that leader knows how far the change has
-// come; it answers by SettleMemberChange.
+// come; it answers by CompleteMemberStep.
 func (v *View) cancelMemberChange(c *CancelMemberChange) (Reply, *Error) {
 	old, ok := v.queues.get(c.UID)
 	if !ok || old.Change == nil || old.Change.ID != c.Change || old.Change.Cancelled {

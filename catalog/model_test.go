@@ -133,7 +133,7 @@ func (r chance) command() catalog.Command {
 		}
 		return g
 	case 18:
-		return &catalog.SettleMemberChange{
+		return &catalog.CompleteMemberStep{
 			UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Change: uint64(r.IntN(300)), Step: catalog.MemberStep(r.IntN(5)),
 		}
 	case 19:

@@ -466,7 +466,7 @@ func command(t *testing.T, tokens []token) catalog.Command {
 			Size: int(f.number("size")),
 		}
 	case "settle-change":
-		return &catalog.SettleMemberChange{
+		return &catalog.CompleteMemberStep{
 			UID: id.QueueUID(f.number("uid")), Change: f.number("change"), Step: catalog.MemberStep(f.number("step")),
 		}
 	case "cancel-change":

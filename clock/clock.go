@@ -43,8 +43,8 @@ type Grade uint8
 
 // The grades.
 const (
-	// Unsettled: the node has just started and knows its own wall clock only.
-	Unsettled Grade = iota
+	// Unsynchronized: the node has just started and knows its own wall clock only.
+	Unsynchronized Grade = iota
 	// Presumed: nobody who knows was in reach for a while; the lowest wall clock counts.
 	Presumed
 	// Confirmed: by a majority of the nodes' wall clocks, or by a node that had it so.
@@ -81,7 +81,7 @@ func (l *Line) Offset(elapsed time.Duration) time.Duration {
 
 // Moment returns the time of the cluster.
 func (l *Line) Moment(elapsed time.Duration) Moment {
-	return Moment{Elapsed: elapsed, Time: elapsed + l.Offset(elapsed), Reliable: l.Grade != Unsettled}
+	return Moment{Elapsed: elapsed, Time: elapsed + l.Offset(elapsed), Reliable: l.Grade != Unsynchronized}
 }
 
 // Moment is what a node's clocks show a leader.

@@ -37,7 +37,7 @@ func (q *Queue) passed(m Moment) time.Duration {
 // Peek returns the queue's time. It is that of the cluster where this is ahead: time passed
 // that nobody stamped. A queue that is ahead of the cluster, which a leader with a wrong
 // clock has left behind, does not wait for it, but goes on a little slower. No stamps are
-// given while the cluster's time is unsettled: messages would get one of before the queue
+// given while the cluster's time is unsynchronized: messages would get one of before the queue
 // had no leader, and expire when that time is made up for.
 func (q *Queue) Peek(m Moment) time.Duration {
 	passed := q.passed(m)

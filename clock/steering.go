@@ -37,7 +37,7 @@ type Steering struct {
 	}
 }
 
-// NewSteering starts a clock of the cluster by the node's own wall clock; it is unsettled. It
+// NewSteering starts a clock of the cluster by the node's own wall clock; it is unsynchronized. It
 // keeps to half of the skew limit: what one leader has stamped is due by the clock of the next
 // one, and the two may be off in opposite directions.
 func NewSteering(limit time.Duration, r Reading) *Steering {
@@ -114,7 +114,7 @@ func (s *Steering) Steer(r Reading, nodes int) Outcome {
 		return o
 	}
 	switch {
-	case s.line.Grade == Unsettled:
+	case s.line.Grade == Unsynchronized:
 		return o
 	case !confirmed:
 		target = s.goOn(now, walls, clocks)
@@ -184,7 +184,7 @@ func (s *Steering) gradeAndPlace(now time.Duration, confirmed bool, target time.
 	case now-s.began >= presumeAfter:
 		return Presumed, walls[0] // nothing expires early
 	default:
-		return Unsettled, 0
+		return Unsynchronized, 0
 	}
 }
 

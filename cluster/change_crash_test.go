@@ -121,7 +121,7 @@ func TestLeaderLostWithinChange(t *testing.T) {
 func completed(step catalog.MemberStep) func(*testing.T, *testNode, *replica.Member, uint64) {
 	return func(t *testing.T, a *testNode, q *replica.Member, change uint64) {
 		t.Helper()
-		_, err := a.catalog.Propose(testContext(t), &catalog.SettleMemberChange{UID: q.UID(), Change: change, Step: step})
+		_, err := a.catalog.Propose(testContext(t), &catalog.CompleteMemberStep{UID: q.UID(), Change: change, Step: step})
 		if err != nil {
 			t.Fatal(err)
 		}

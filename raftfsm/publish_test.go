@@ -65,7 +65,7 @@ func TestSnapshotWhoseNameIsNotDurable(t *testing.T) {
 	}
 	refused := func(failed *error, err error) {
 		t.Helper()
-		if !errors.Is(err, errDisk) || !errors.Is(*failed, errUnsettled) {
+		if !errors.Is(err, errDisk) || !errors.Is(*failed, errUnknownOutcome) {
 			t.Errorf("%v, the group fails with: %v", err, *failed)
 		}
 	}
@@ -105,7 +105,7 @@ func TestGroupStopsAtASnapshotThatMayBeLost(t *testing.T) {
 	if err := m.group.Snapshot(); err == nil {
 		t.Error("a snapshot whose name is not durable counts")
 	}
-	if err := m.group.Failed(); !errors.Is(err, errUnsettled) {
+	if err := m.group.Failed(); !errors.Is(err, errUnknownOutcome) {
 		t.Errorf("the group is left with %v", err)
 	}
 	c.close(m)

@@ -186,7 +186,7 @@ func (k *snapshotSink) Close() error {
 	k.closed = true
 	if err := k.finish(); err != nil {
 		k.err = fmt.Errorf("raftfsm: group %s: snapshot %s: %w", k.head.group, k.ID(), err)
-		if errors.Is(err, errUnsettled) {
+		if errors.Is(err, errUnknownOutcome) {
 			k.to.owner.fail(k.err)
 		} else {
 			k.err = errors.Join(k.err, k.discard())

@@ -24,9 +24,9 @@ const (
 	temporarySuffix = ".tmp"
 )
 
-// errUnsettled is the error of a snapshot that has its name, which may not survive a power cut: nobody
+// errUnknownOutcome is the error of a snapshot that has its name, which may not survive a power cut: nobody
 // knows which snapshot a start would find.
-var errUnsettled = errors.New("it may be the one with which the member starts again, or not")
+var errUnknownOutcome = errors.New("it may be the one with which the member starts again, or not")
 
 // snapshotOwner is what a group does for its snapshot store, which calls it without a lock.
 type snapshotOwner struct {
@@ -347,7 +347,7 @@ func (s *snapshots) sync() error {
 }
 
 // publish makes a written file the newest snapshot. After an error the snapshot does not count, unless
-// that is errUnsettled: then it may count at the next start, and nothing that it refers to may go.
+// that is errUnknownOutcome: then it may count at the next start, and nothing that it refers to may go.
 func (s *snapshots) publish(temporary string, install bool) error {
 	f, err := loadSnapshot(temporary)
 	if err != nil {
@@ -363,7 +363,7 @@ func (s *snapshots) publish(temporary string, install bool) error {
 		return err
 	}
 	if err := s.syncNames(s.dir); err != nil {
-		return fmt.Errorf("%w: %w", errUnsettled, err)
+		return fmt.Errorf("%w: %w", errUnknownOutcome, err)
 	}
 	s.newest = f
 	if install {

@@ -100,10 +100,10 @@ func (c *Copy) Begin() {
 
 // Abandon gives up a copy that is not complete, and waits until nothing of it is being stored any more. It has no effect
 // on one that is complete, and may be called again.
-func (c *Copy) Abandon() { _ = c.settle() } // the copy does not matter any more
+func (c *Copy) Abandon() { _ = c.awaitStored() } // the copy does not matter any more
 
-// settle waits until the last part that was complete is stored.
-func (c *Copy) settle() error {
+// awaitStored waits until the last part that was complete is stored.
+func (c *Copy) awaitStored() error {
 	if c.outcome == nil {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (c *Copy) Block(ctx context.Context, b []byte) error {
 	if err := c.store(ctx, q); err != nil || !c.ended {
 		return err
 	}
-	return c.settle()
+	return c.awaitStored()
 }
 
 // add appends a block to the part.
@@ -160,7 +160,7 @@ func (c *Copy) add(q *Queue, b []byte) (err error) {
 func (c *Copy) store(ctx context.Context, q *Queue) error {
 	o, err := c.part.end()
 	if err == nil {
-		err = c.settle()
+		err = c.awaitStored()
 	}
 	if err != nil {
 		return err

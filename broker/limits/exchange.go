@@ -92,7 +92,7 @@ func (l *Limits) round(ctx context.Context, next bool) (again bool) {
 	var subjects []clients.QuotaSubject
 	var own []clients.QuotaFigures
 	for _, g := range l.all() {
-		again = g.settle(now) || again
+		again = g.endEpisodes(now) || again
 		f, active := g.figuresNow(now, next)
 		if !active {
 			continue

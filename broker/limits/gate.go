@@ -245,8 +245,8 @@ func (g *gate) limitsStored() bool {
 	return g.limits.stored != catalog.Unlimited
 }
 
-// settle ends the episodes in which no publisher was held back for heldAgain, and reports whether others go on.
-func (g *gate) settle(now time.Duration) (goOn bool) {
+// endEpisodes ends the episodes in which no publisher was held back for heldAgain, and reports whether others go on.
+func (g *gate) endEpisodes(now time.Duration) (goOn bool) {
 	var ended []int
 	g.mu.Lock()
 	for i := range g.over {

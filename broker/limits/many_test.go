@@ -89,7 +89,7 @@ func BenchmarkManyQuotas(b *testing.B) {
 			for b.Loop() {
 				now := l.now()
 				for _, g := range l.all() {
-					g.settle(now)
+					g.endEpisodes(now)
 					g.figuresNow(now, true)
 					g.Learn("other", clients.QuotaFigures{Messages: 1})
 				}

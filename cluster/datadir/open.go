@@ -92,13 +92,13 @@ func (d *Dir) own() error {
 	if d.store, err = parseStore(r); err != nil {
 		return fmt.Errorf("cluster: file %q in %q: %w", nodeFile, d.path, err)
 	}
-	return d.settleStore()
+	return d.completeStore()
 }
 
-// settleStore names the store of a directory from before stores had names, and writes both
+// completeStore names the store of a directory from before stores had names, and writes both
 // copies of the node's file again if they differ: the one that is read must never be the one
 // that knows less.
-func (d *Dir) settleStore() error {
+func (d *Dir) completeStore() error {
 	a, errA := sealed.ReadCopy(d.path, nodeFile, 0)
 	b, errB := sealed.ReadCopy(d.path, nodeFile, 1)
 	same := errA == nil && errB == nil && slices.Equal(a, b)

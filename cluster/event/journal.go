@@ -137,7 +137,7 @@ func eventOf(cmd catalog.Command, r catalog.Reply, before *catalog.View) (Event,
 		return ofDrainDelete(r.UID, before)
 	case *catalog.SetQueueMembers:
 		return ofQueue(QueueChanged, c.UID, before, "")
-	case *catalog.SettleMemberChange:
+	case *catalog.CompleteMemberStep:
 		return ofChange(c, before)
 	case *catalog.DeclareExchange:
 		return made(ExchangeCreated, "", c.VHost, c.Name)
@@ -181,7 +181,7 @@ func ofDrainDelete(uid id.QueueUID, before *catalog.View) (Event, bool) {
 }
 
 // ofChange reports members that came and went.
-func ofChange(c *catalog.SettleMemberChange, before *catalog.View) (Event, bool) {
+func ofChange(c *catalog.CompleteMemberStep, before *catalog.View) (Event, bool) {
 	q, ok := before.QueueByUID(c.UID)
 	if !ok || q.Change == nil {
 		return Event{}, false

@@ -48,13 +48,13 @@ func (m *Changer) revert(ctx context.Context, q *replica.Member, s *changeState,
 			return err
 		}
 	}
-	return m.settle(ctx, q, s, catalog.StepCancelled)
+	return m.completeFound(ctx, q, s, catalog.StepCancelled)
 }
 
 // leave takes a node out of the group.
 func (m *Changer) leave(ctx context.Context, q *replica.Member, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
 	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
-		return m.settle(ctx, q, s, catalog.StepLeft)
+		return m.completeFound(ctx, q, s, catalog.StepLeft)
 	}
 	stay := slices.DeleteFunc(slices.Clone(at.Voters), func(v id.NodeID) bool { return v == n })
 	there := m.there(ctx, q, stay)
@@ -91,7 +91,7 @@ func (m *Changer) handOff(ctx context.Context, q *replica.Member, s *changeState
 // join makes a node a member without a vote, and with one when it has caught up.
 func (m *Changer) join(ctx context.Context, q *replica.Member, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
 	if slices.Contains(at.Voters, g.Join) {
-		return m.settle(ctx, q, s, catalog.StepJoined)
+		return m.completeFound(ctx, q, s, catalog.StepJoined)
 	}
 	if !slices.Contains(at.Nonvoters, g.Join) {
 		m.shorten(ctx, q, s, g, at.Voters)
@@ -250,10 +250,10 @@ func (m *Changer) reconfigure(ctx context.Context, q *replica.Member, s *changeS
 	return nil
 }
 
-// settle writes to the catalog that a step is done which this member finds done in the configuration. A leader that was
+// completeFound writes to the catalog that a step is done which this member finds done in the configuration. A leader that was
 // replaced and does not know may have one from before the change, so a majority has to confirm first that this member
 // leads: files are deleted by what the catalog says.
-func (m *Changer) settle(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
+func (m *Changer) completeFound(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
 	asking, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	if err := q.Group().Verify(asking); err != nil {
@@ -264,7 +264,7 @@ func (m *Changer) settle(ctx context.Context, q *replica.Member, s *changeState,
 
 // complete writes to the catalog that a step is done.
 func (m *Changer) complete(ctx context.Context, q *replica.Member, s *changeState, step catalog.MemberStep) error {
-	_, err := m.cfg.Catalog.Propose(ctx, &catalog.SettleMemberChange{UID: q.UID(), Change: s.id, Step: step})
+	_, err := m.cfg.Catalog.Propose(ctx, &catalog.CompleteMemberStep{UID: q.UID(), Change: s.id, Step: step})
 	var refused *catalog.Error
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", errChangeOver, err)

@@ -141,7 +141,7 @@ func (k *Clock) steer(l Listener) {
 	k.off, k.outcome = r.Wall-r.Elapsed-now.Offset(r.Elapsed), o
 	off := k.off
 	k.mu.Unlock()
-	if o.Jump != 0 || was.Grade == clock.Unsettled && now.Grade != clock.Unsettled {
+	if o.Jump != 0 || was.Grade == clock.Unsynchronized && now.Grade != clock.Unsynchronized {
 		l.TimeSet()
 	}
 	k.report(l, r, o, was.Grade, now.Grade, before, off)
@@ -160,7 +160,7 @@ func (k *Clock) report(l Listener, r clock.Reading, o clock.Outcome, was, grade 
 			k.log.Debug("this node's wall clock was set a little", "step", o.Step.Round(time.Millisecond))
 		}
 	}
-	if o.Jump != 0 && was != clock.Unsettled {
+	if o.Jump != 0 && was != clock.Unsynchronized {
 		k.jumps.Add(1)
 		l.Emit(event.Event{Kind: event.ClockJumped, Detail: signed(o.Jump)})
 		k.log.Warn("the time of queues was set to what most wall clocks show: this node's monotonic clock stood still, or most wall clocks were set",
@@ -174,7 +174,7 @@ func (k *Clock) report(l Listener, r clock.Reading, o clock.Outcome, was, grade 
 		k.forget("off")
 		k.log.Info("this node's wall clock is the time of the cluster again", "offset", off.Round(time.Millisecond))
 	}
-	if grade != clock.Unsettled && !o.Confirmed && o.Known > 1 && k.due("split", r.Elapsed) {
+	if grade != clock.Unsynchronized && !o.Confirmed && o.Known > 1 && k.due("split", r.Elapsed) {
 		k.log.Warn("no majority of the nodes' wall clocks agrees: the time of queues goes on as it was",
 			"clocks_that_agree", o.Agree, "clocks_known", o.Known, "limit", k.limit, "remedy", clockRemedy)
 	}
@@ -239,7 +239,7 @@ func (k *Clock) Claim(to id.NodeID) (clock.Claim, *clock.Measured) {
 func (k *Clock) Heard(from id.NodeID, c clock.Claim, m *clock.Measured) {
 	k.mu.Lock()
 	k.steering.Heard(from, k.source.Elapsed(), c, m)
-	unsettled := k.steering.Line().Grade == clock.Unsettled
+	unsettled := k.steering.Line().Grade == clock.Unsynchronized
 	k.mu.Unlock()
 	if !unsettled {
 		return

@@ -61,7 +61,7 @@ func TestMovedOffFullDisk(t *testing.T) {
 	h.mustPropose(&catalog.RegisterNode{ID: "b", Address: "127.0.0.1:2", Epoch: 1, Store: "b", Fresh: true, FirstEpoch: 1})
 	change := h.mustPropose(&catalog.BeginMemberChange{UID: uid, Join: "b", Leave: "a"}).Index
 	for _, step := range []catalog.MemberStep{catalog.StepJoined, catalog.StepLeft} {
-		h.mustPropose(&catalog.SettleMemberChange{UID: uid, Change: change, Step: step})
+		h.mustPropose(&catalog.CompleteMemberStep{UID: uid, Change: change, Step: step})
 	}
 	h.poll("its files are deleted", func() error {
 		if h.storage.HasQueue(uid) {

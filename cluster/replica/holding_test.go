@@ -130,7 +130,7 @@ func (h *testHost) joins(uid id.QueueUID) (change uint64) {
 func (h *testHost) leaves(uid id.QueueUID) {
 	h.t.Helper()
 	change := h.mustPropose(&catalog.BeginMemberChange{UID: uid, Leave: "a"}).Index
-	h.mustPropose(&catalog.SettleMemberChange{UID: uid, Change: change, Step: catalog.StepLeft})
+	h.mustPropose(&catalog.CompleteMemberStep{UID: uid, Change: change, Step: catalog.StepLeft})
 	h.poll("it has left", func() error {
 		if h.storage.HasQueue(uid) {
 			return errWaiting
@@ -202,7 +202,7 @@ func TestJoinedMemberWithoutItsChange(t *testing.T) {
 	change := h.joins(uid)
 	h.stop()
 	h.tearJoined(uid)
-	h.mustPropose(&catalog.SettleMemberChange{UID: uid, Change: change, Step: catalog.StepJoined})
+	h.mustPropose(&catalog.CompleteMemberStep{UID: uid, Change: change, Step: catalog.StepJoined})
 	h.start(func(c *Config) {
 		ledByC(c)
 		g, err := h.storage.Group(uid.Group())
@@ -247,7 +247,7 @@ func TestJoiningMemberOfAnEarlierChange(t *testing.T) {
 	first := again(0)
 	h.stop()
 	h.mustPropose(&catalog.CancelMemberChange{UID: uid, Change: first})
-	h.mustPropose(&catalog.SettleMemberChange{UID: uid, Change: first, Step: catalog.StepCancelled})
+	h.mustPropose(&catalog.CompleteMemberStep{UID: uid, Change: first, Step: catalog.StepCancelled})
 	h.mustPropose(&catalog.BeginMemberChange{UID: uid, Join: "a"})
 	again(first)
 }

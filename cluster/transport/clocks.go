@@ -72,5 +72,5 @@ func gradeOf(g nodev1.Clocks_Grade) clock.Grade {
 		return clock.Confirmed
 	case nodev1.Clocks_GRADE_UNSPECIFIED, nodev1.Clocks_GRADE_UNSETTLED:
 	}
-	return clock.Unsettled
+	return clock.Unsynchronized
 }

@@ -176,7 +176,7 @@ func (r *replica) lead() {
 
 // knowsTime reports whether a node may lead: before that it takes no command (TTL-8).
 func (n *node) knowsTime() bool {
-	return !n.w.swarm.clocks || n.clocks.grade() != clock.Unsettled || n.w.cfg.Fault == FaultHastyClock
+	return !n.w.swarm.clocks || n.clocks.grade() != clock.Unsynchronized || n.w.cfg.Fault == FaultHastyClock
 }
 
 // passing is how a queue's time has gone on, less the true time, in ms.

@@ -157,14 +157,14 @@ func (n *node) changeMembers() {
 	case catalog.Revert:
 		switch {
 		case !slices.Contains(c.learners, g.Join):
-			n.settle(role, g, catalog.StepCancelled)
+			n.completeFound(role, g, catalog.StepCancelled)
 		case n.granted(role, g):
 			n.changeTo(c.without(g.Join))
 		}
 	case catalog.TakeOut:
 		switch {
 		case !c.has(g.Leave):
-			n.settle(role, g, catalog.StepLeft)
+			n.completeFound(role, g, catalog.StepLeft)
 		case g.Leave == n.name: // another member has to lead
 			delete(n.roles, queueGroup)
 		case n.granted(role, g):
@@ -179,7 +179,7 @@ func (n *node) changeMembers() {
 func (n *node) letIn(role *role, g *catalog.MemberChange, c *config) {
 	switch {
 	case slices.Contains(c.voters, g.Join):
-		n.settle(role, g, catalog.StepJoined)
+		n.completeFound(role, g, catalog.StepJoined)
 	case !slices.Contains(c.learners, g.Join):
 		if n.granted(role, g) {
 			n.changeTo(c.with(c.voters, append(slices.Clone(c.learners), g.Join)))
@@ -215,9 +215,9 @@ func (n *node) granted(r *role, g *catalog.MemberChange) bool {
 	return false
 }
 
-// settle writes that a step is done which the configuration shows, if a majority confirms that this node leads: the
+// completeFound writes that a step is done which the configuration shows, if a majority confirms that this node leads: the
 // configuration may be from before the change.
-func (n *node) settle(r *role, g *catalog.MemberChange, step catalog.MemberStep) {
+func (n *node) completeFound(r *role, g *catalog.MemberChange, step catalog.MemberStep) {
 	if n.verified(queueGroup) {
 		n.step(r, g, step)
 	}
@@ -229,7 +229,7 @@ func (n *node) step(r *role, g *catalog.MemberChange, step catalog.MemberStep) {
 		return
 	}
 	r.waiting = n.w.now + patience
-	n.proposeAnywhere(&catalog.SettleMemberChange{UID: n.w.queue, Change: g.ID, Step: step}, func(reply catalog.Reply) {
+	n.proposeAnywhere(&catalog.CompleteMemberStep{UID: n.w.queue, Change: g.ID, Step: step}, func(reply catalog.Reply) {
 		r.waiting = 0
 		if reply.Err == nil && step == catalog.StepNone {
 			r.granted = g.ID

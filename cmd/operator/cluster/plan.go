@@ -76,7 +76,7 @@ type Block struct {
 func Plan(s *Seen) (Step, []Block) {
 	p := planner{Seen: s}
 	for _, stage := range []func() (Step, bool){
-		p.handsOff, p.tooOld, p.create, p.settle, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
+		p.handsOff, p.tooOld, p.create, p.awaitSet, p.mend, p.reach, p.replace, p.returned, p.leftovers, p.grow, p.up, p.down, p.claims, p.change, p.roll,
 	} {
 		if step, is := stage(); is {
 			return step, p.blocks
@@ -143,8 +143,8 @@ func (p *planner) create() (Step, bool) {
 	return Step{Do: CreateSet, Replicas: n, Why: fmt.Sprintf("making the StatefulSet with %d nodes", n)}, true
 }
 
-// settle waits until what is seen of the StatefulSet is of its latest change.
-func (p *planner) settle() (Step, bool) {
+// awaitSet waits until what is seen of the StatefulSet is of its latest change.
+func (p *planner) awaitSet() (Step, bool) {
 	switch {
 	case p.Set.Going:
 		return wait("the StatefulSet is being deleted")

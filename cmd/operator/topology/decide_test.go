@@ -52,11 +52,11 @@ func TestSettled(t *testing.T) {
 	} {
 		var s v1alpha1.TopologyStatus
 		verdict{ready: c.reason == reasonInBroker, reason: c.reason}.put(&s, c.generation)
-		if got := settled(&s, 2); got != c.want {
+		if got := reconciled(&s, 2); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	if settled(&v1alpha1.TopologyStatus{}, 1) {
+	if reconciled(&v1alpha1.TopologyStatus{}, 1) {
 		t.Error("a new object is settled")
 	}
 }

@@ -127,7 +127,7 @@ func (r *reconciler) keep(ctx context.Context, o object) verdict {
 			"the %s belongs to %s, which is older: delete one of the two objects, or give this one another name", subject.words(), nameOf(r.kind, owner))}
 	}
 	s := r.session(o, c)
-	if !settled(status, o.GetGeneration()) {
+	if !reconciled(status, o.GetGeneration()) {
 		return r.make(ctx, s, subject, nil, now)
 	}
 	found, differences, err := subject.compare(ctx, s)
@@ -146,9 +146,9 @@ func (r *reconciler) keep(ctx context.Context, o object) verdict {
 	return r.inBroker(subject)
 }
 
-// settled reports whether the present specification was carried out, or compared, before: then a listing shows what the
+// reconciled reports whether the present specification was carried out, or compared, before: then a listing shows what the
 // broker has, and no call about the one object is needed.
-func settled(s *v1alpha1.TopologyStatus, generation int64) bool {
+func reconciled(s *v1alpha1.TopologyStatus, generation int64) bool {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady)
 	return c != nil && c.ObservedGeneration == generation && (c.Reason == reasonInBroker || c.Reason == reasonDrifted)
 }
