@@ -42,8 +42,8 @@ func TestStandsIn(t *testing.T) {
 	}
 }
 
-// What a node notes of figures that another node shows comes back with its next start, but not as its own, also to an older
-// build; and not so much is noted that the file could not be read.
+// What a node records of figures that another node shows comes back with its next start, but not as its own, also to an older
+// build; and not so much is recorded that the file could not be read.
 func TestSpareNotes(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, func(c *Config) { c.HibernateAfter = time.Hour })
@@ -58,12 +58,12 @@ func TestSpareNotes(t *testing.T) {
 	hosts := func(do func(*Host)) {
 		other := New(h.cfg)
 		do(other)
-		if err := other.Close(); err != nil { // writes its notes
+		if err := other.Close(); err != nil { // writes its records
 			t.Fatal(err)
 		}
 	}
 	hosts(func(o *Host) {
-		o.asleep[uid], o.unnoted = &asleep{leader: "b", spare: text, term: term, last: last}, true
+		o.asleep[uid], o.unsaved = &asleep{leader: "b", spare: text, term: term, last: last}, true
 	})
 	hosts(func(o *Host) {
 		a := o.asleep[uid]
@@ -80,13 +80,13 @@ func TestSpareNotes(t *testing.T) {
 		for i := range many {
 			o.asleep[id.QueueUID(1000+i)] = &asleep{leader: "b", spare: large}
 		}
-		o.unnoted = true
+		o.unsaved = true
 	})
 	r, err := sealed.ReadCopy(h.path, asleepFile, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes, spares := 0, 0
+	records, spares := 0, 0
 	for _, f := range r {
 		var older struct {
 			Figures *quorumq.Overview `json:"figures"`
@@ -94,15 +94,15 @@ func TestSpareNotes(t *testing.T) {
 		if err := json.Unmarshal([]byte(f.Value), &older); err != nil || older.Figures != nil {
 			t.Errorf("an older build reads %+v, %v", older.Figures, err)
 		}
-		_, a, err := readNote(f)
+		_, a, err := readHibernationRecord(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		notes++
+		records++
 		spares += len(a.spare)
 	}
-	if notes != many+1 || spares > maxSpareBytes || spares < maxSpareBytes/2 {
-		t.Errorf("%d notes with %d bytes of figures, want %d with at most %d", notes, spares, many+1, maxSpareBytes)
+	if records != many+1 || spares > maxSpareBytes || spares < maxSpareBytes/2 {
+		t.Errorf("%d records with %d bytes of figures, want %d with at most %d", records, spares, many+1, maxSpareBytes)
 	}
 }
 

@@ -95,7 +95,7 @@ func (h *Host) compare(v *catalog.View) {
 		if q := h.Member(is.UID); q != nil {
 			q.box.Post(q.heedRecord)
 		} else if a := h.sleeper(is.UID); a != nil && was == nil && !asks(is) {
-			h.remember(is.UID, a) // noted before the start
+			h.remember(is.UID, a) // recorded before the start
 		} else if a != nil {
 			h.WakeInBackground(is.UID)
 		}

@@ -77,7 +77,7 @@ func (h *Host) hibernate(stop <-chan struct{}) {
 			h.layDown(all[:n])
 			all = all[n:]
 		}
-		h.noteSoon()
+		h.writeHibernationRecordsSoon()
 	}
 }
 
@@ -299,7 +299,7 @@ func (h *Host) fallAsleep(q *Member, g *nodev1.RestingGroup, leader id.NodeID) b
 	h.closeHidden(q)
 	h.remember(q.uid, a)
 	h.mu.Lock()
-	h.unnoted = true
+	h.unsaved = true
 	h.mu.Unlock()
 	return true
 }

@@ -58,8 +58,8 @@ type Host struct {
 	changing map[id.QueueUID]struct{}      // held here, with a change of members in progress
 	joiners  map[id.QueueUID]*joiner       // members that begin with nothing, not opened yet
 	asleep   map[id.QueueUID]*asleep       // members that hibernate
-	unnoted  bool                          // some were closed since the last version of the notes
-	noted    time.Time                     // when the last version was written
+	unsaved  bool                          // some were closed since the last version of the records
+	savedAt  time.Time                     // when the last version was written
 	wanted   int                           // queues of the view that this node is a member of
 	followed uint64                        // index of the view that was followed last
 	opened   bool                          // all were open once; after that, new queues do not make the node unready

@@ -302,7 +302,7 @@ func TestEmptiedQueueTakesNothing(t *testing.T) {
 	}
 }
 
-// A note counts only for the log from which it was made.
+// A hibernation record counts only for the log from which it was made.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, func(c *Config) { c.HibernateAfter = 20 * time.Millisecond })
@@ -313,7 +313,7 @@ func TestNotes(t *testing.T) {
 		}
 		return nil
 	})
-	h.poll("the node has written its first notes, and writes none for a while", func() error {
+	h.poll("the node has written its first hibernation records, and writes none for a while", func() error {
 		_, err := sealed.ReadCopy(h.path, asleepFile, 0)
 		return err
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// New returns a host without open members, which knows what this node has noted about members that
+// New returns a host without open members, which knows what this node has recorded about members that
 // hibernate. Call Start or Close next.
 func New(c Config) *Host {
 	if c.MaxHeldBytes == 0 {
@@ -54,7 +54,7 @@ func New(c Config) *Host {
 	}
 	h.timers = timer.New(c.Clock.NowMs, h.expire, h.rearm)
 	h.watcher.wake = make(chan struct{}, 1)
-	h.readNotes()
+	h.readHibernationRecords()
 	return h
 }
 
@@ -115,7 +115,7 @@ func (h *Host) Close() error {
 		q.group.Drain(drained)
 		return q.close()
 	})
-	h.writeNotes()
+	h.writeHibernationRecords()
 	h.workers.Close()
 	return err
 }

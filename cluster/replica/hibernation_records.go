@@ -18,14 +18,14 @@ import (
 )
 
 // A node writes what it keeps about hibernating members to disk, so that they stay closed over a
-// restart. A note holds for a log that ends at the index and term in the note, however old the note
+// restart. A record holds for a log that ends at the index and term in the record, however old the record
 // is. If a member was led, voted or got an entry since then, it has another term or another last
-// entry; then it is opened. So an old or missing note only costs time.
+// entry; then it is opened. So an old or missing record only costs time.
 const (
 	asleepFile = "asleep"
-	// notesEvery is the shortest interval between two versions of the file.
-	notesEvery = 30 * time.Second
-	// maxSpareBytes limits what is noted of figures that this node shows only while another one is away: the file is not to
+	// recordsEvery is the shortest interval between two versions of the file.
+	recordsEvery = 30 * time.Second
+	// maxSpareBytes limits what is recorded of figures that this node shows only while another one is away: the file is not to
 	// become so large for them that it cannot be read.
 	maxSpareBytes = 16 << 20
 	// dueStagger is how much later each of the other nodes wakes a queue that has something to do
@@ -33,26 +33,26 @@ const (
 	dueStagger = 2 * time.Second
 )
 
-// note is one line of the file, which also has the queue's number.
-type note struct {
+// hibernationRecord is one line of the file, which also has the queue's number.
+type hibernationRecord struct {
 	Term    uint64            `json:"term"`
 	Last    uint64            `json:"last"`
 	Due     int64             `json:"due,omitempty"` // in ms of the epoch, as of RestingGroup
 	Leader  id.NodeID         `json:"leader"`
 	Figures *quorumq.Overview `json:"figures,omitempty"`
 	Status  []byte            `json:"status,omitempty"` // a nodev1.GroupStatus
-	// Spare is asleep.spare. Older builds ignore it: they would show figures on every node that notes any.
+	// Spare is asleep.spare. Older builds ignore it: they would show figures on every node that records any.
 	Spare json.RawMessage `json:"spare,omitempty"`
 }
 
-// writeNotes writes down which members hibernate, if some were closed since the last version.
-func (h *Host) writeNotes() {
+// writeHibernationRecords writes down which members hibernate, if some were closed since the last version.
+func (h *Host) writeHibernationRecords() {
 	h.mu.Lock()
-	if !h.unnoted {
+	if !h.unsaved {
 		h.mu.Unlock()
 		return
 	}
-	h.unnoted, h.noted = false, time.Now()
+	h.unsaved, h.savedAt = false, time.Now()
 	sleepers := make(map[id.QueueUID]*asleep, len(h.asleep))
 	for uid, a := range h.asleep {
 		sleepers[uid] = a
@@ -60,7 +60,7 @@ func (h *Host) writeNotes() {
 	h.mu.Unlock()
 	r, spares := make(sealed.Record, 0, len(sleepers)), 0
 	for uid, a := range sleepers {
-		n := note{Term: a.term, Last: a.last, Due: a.due, Leader: a.leader, Figures: a.kept}
+		n := hibernationRecord{Term: a.term, Last: a.last, Due: a.due, Leader: a.leader, Figures: a.kept}
 		if spares+len(a.spare) <= maxSpareBytes {
 			n.Spare, spares = a.spare, spares+len(a.spare)
 		}
@@ -70,43 +70,43 @@ func (h *Host) writeNotes() {
 		}
 		line, err2 := json.Marshal(n)
 		if err := errors.Join(err, err2); err != nil {
-			h.cfg.Logger.Warn("a queue that hibernates is not noted", "queue", uid.String(), "error", err)
+			h.cfg.Logger.Warn("a queue that hibernates is not recorded", "queue", uid.String(), "error", err)
 			continue
 		}
 		r = r.With(strconv.FormatUint(uint64(uid), 10), string(line))
 	}
 	if err := sealed.Write(h.cfg.Dir.Path(), asleepFile, 0, r); err != nil {
-		h.cfg.Logger.Warn("queues that hibernate are not noted, and will be opened at the next start", "error", err)
+		h.cfg.Logger.Warn("queues that hibernate are not recorded, and will be opened at the next start", "error", err)
 	}
 }
 
-// noteSoon is writeNotes, but not more often than notesEvery.
-func (h *Host) noteSoon() {
+// writeHibernationRecordsSoon is writeHibernationRecords, but not more often than recordsEvery.
+func (h *Host) writeHibernationRecordsSoon() {
 	h.mu.RLock()
-	soon := time.Since(h.noted) < notesEvery
+	soon := time.Since(h.savedAt) < recordsEvery
 	h.mu.RUnlock()
 	if !soon {
-		h.writeNotes()
+		h.writeHibernationRecords()
 	}
 }
 
-// readNotes records members as hibernating if their notes hold. It is called once, before members
+// readHibernationRecords takes members for hibernating if their records hold. It is called once, before members
 // are opened.
-func (h *Host) readNotes() {
+func (h *Host) readHibernationRecords() {
 	if h.cfg.HibernateAfter <= 0 {
 		return
 	}
 	r, err := sealed.ReadCopy(h.cfg.Dir.Path(), asleepFile, 0)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			h.cfg.Logger.Warn("notes about queues that hibernate cannot be read: all are opened", "error", err)
+			h.cfg.Logger.Warn("records of queues that hibernate cannot be read: all are opened", "error", err)
 		}
 		return
 	}
 	for _, f := range r {
-		uid, a, err := readNote(f)
+		uid, a, err := readHibernationRecord(f)
 		if err != nil {
-			h.cfg.Logger.Warn("a note about a queue that hibernates cannot be read: it is opened", "error", err)
+			h.cfg.Logger.Warn("the record of a queue that hibernates cannot be read: it is opened", "error", err)
 			continue
 		}
 		if term, last, ok := h.cfg.Storage.Ends(uid.Group()); !ok || term != a.term || last != a.last {
@@ -117,10 +117,10 @@ func (h *Host) readNotes() {
 	}
 }
 
-// readNote returns the record of one hibernated queue, or what is wrong with it.
-func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
+// readHibernationRecord returns the record of one hibernated queue, or what is wrong with it.
+func readHibernationRecord(f sealed.Field) (id.QueueUID, *asleep, error) {
 	uid, err := strconv.ParseUint(f.Key, 10, 64)
-	var n note
+	var n hibernationRecord
 	err = errors.Join(err, json.Unmarshal([]byte(f.Value), &n))
 	a := &asleep{leader: n.Leader, kept: n.Figures, spare: n.Spare, term: n.Term, last: n.Last, due: n.Due}
 	if err == nil && len(n.Status) > 0 {
@@ -128,12 +128,12 @@ func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
 		err = proto.Unmarshal(n.Status, a.status)
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("cluster: note %q of queue %q: %w", f.Value, f.Key, err)
+		return 0, nil, fmt.Errorf("cluster: hibernation record %q of queue %q: %w", f.Value, f.Key, err)
 	}
 	return id.QueueUID(uid), a, nil
 }
 
-// remember sets the timer of a member that was noted as hibernating and is still a member, if it
+// remember sets the timer of a member that was recorded as hibernating and is still a member, if it
 // has something to do. The reconcile loop calls it when it sees the queue for the first time.
 func (h *Host) remember(uid id.QueueUID, a *asleep) {
 	if a.due != 0 {
