@@ -12,7 +12,7 @@ func (c *Cluster) openCatalog() (*metadata.Group, error) {
 	return metadata.Open(metadata.Config{
 		Cluster: c.cfg.Name, Node: c.cfg.Node, Epoch: c.epoch, PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr,
 		Join: c.cfg.Join, Expect: c.cfg.Expect, ManualFinalise: c.cfg.ManualFinalise,
-		CommandTimeout: c.cfg.CommandTimeout, SpreadTimeout: c.cfg.SpreadTimeout, Staleness: c.cfg.CatalogStaleness, AwayAfter: c.cfg.Reconcile.Delay,
+		CommandTimeout: c.cfg.CommandTimeout, PropagationTimeout: c.cfg.PropagationTimeout, Staleness: c.cfg.CatalogStaleness, AwayAfter: c.cfg.Reconcile.Delay,
 		Logger: c.log, Source: c.cfg.Clock, Clock: c.clock, Dir: c.dir, Admission: c.admission, Views: c.views,
 		Journal: c.events, Mux: c.mux, Liveness: c.liveness, Disk: c.disks, Peers: c.peers, Gossip: c.gossip,
 		Registered: func() { c.host.WakeReconcile(); c.givenUp.Wake() }, Failed: c.catalogFailed, Life: c.ctx,

@@ -91,8 +91,8 @@ func (n *testNodes) config(i id.NodeID) Config {
 		Name: n.name, Node: i, DataDir: filepath.Join(n.dir, string(i)),
 		Peers: peers, PeerAddr: peers.Addr().String(), ClientAddr: "127.0.0.1:1",
 		GossipAddr: "127.0.0.1:0", Join: slices.Clone(n.join),
-		CommandTimeout: 10 * time.Second,
-		SpreadTimeout:  2 * time.Second, // a busy machine may leave another node behind for longer than the default
+		CommandTimeout:     10 * time.Second,
+		PropagationTimeout: 2 * time.Second, // a busy machine may leave another node behind for longer than the default
 	}
 	if os.Getenv("CLUSTER_TEST_LOG") != "" {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))

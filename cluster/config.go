@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 		{"Expect", int64(c.Expect)},
 		{"SuspectAfter", int64(c.SuspectAfter)},
 		{"CatalogStaleness", int64(c.CatalogStaleness)},
-		{"SpreadTimeout", int64(c.SpreadTimeout)},
+		{"PropagationTimeout", int64(c.PropagationTimeout)},
 		{"HibernateAfter", int64(c.HibernateAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
 		{"TailBytes", c.TailBytes},
@@ -193,9 +193,9 @@ type Config struct {
 	// CatalogStaleness is how old this node's view of the catalog may be for it to say that
 	// something is not there (EX-16); 0: 5 s.
 	CatalogStaleness time.Duration
-	// SpreadTimeout is how long a change of the catalog waits at most until the nodes to which this one has
+	// PropagationTimeout is how long a change of the catalog waits at most until the nodes to which this one has
 	// connections see it too (EX-15); 0: 250 ms.
-	SpreadTimeout time.Duration
+	PropagationTimeout time.Duration
 	// ClockSkew is by how much nothing expires early or stands still, whatever wall clocks
 	// show; by half of it they may differ and still be said to agree; 0: 500 ms.
 	ClockSkew time.Duration

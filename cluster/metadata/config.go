@@ -25,10 +25,10 @@ type Config struct {
 	Expect               int      // nodes that found the cluster together
 	ManualFinalise       bool     // an operator finalises newer versions
 	// CommandTimeout bounds a command without a leader (RE-5); not above 0: its caller does.
-	CommandTimeout time.Duration
-	SpreadTimeout  time.Duration // for so long a change waits for other nodes' views (EX-15); 0: 250 ms
-	Staleness      time.Duration // how old a view may be that decides what does not exist (EX-16)
-	AwayAfter      time.Duration // for so long a voter has been away whose vote another may get
+	CommandTimeout     time.Duration
+	PropagationTimeout time.Duration // for so long a change waits for other nodes' views (EX-15); 0: 250 ms
+	Staleness          time.Duration // how old a view may be that decides what does not exist (EX-16)
+	AwayAfter          time.Duration // for so long a voter has been away whose vote another may get
 
 	Logger    *slog.Logger
 	Source    nodeclock.Source // this machine's clocks

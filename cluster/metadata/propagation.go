@@ -11,8 +11,8 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// spreadTimeout is the default of Config.SpreadTimeout.
-const spreadTimeout = 250 * time.Millisecond
+// propagationTimeout is the default of Config.PropagationTimeout.
+const propagationTimeout = 250 * time.Millisecond
 
 // propagation knows how far peers see the catalog. However many changes wait for a peer, one
 // question at a time is on its way, for the newest of them.
@@ -36,9 +36,9 @@ type Transport interface {
 
 // newPropagation returns one that knows of no peer yet. Its methods may be called concurrently.
 func newPropagation(cfg *Config) *propagation {
-	timeout := cfg.SpreadTimeout
+	timeout := cfg.PropagationTimeout
 	if timeout == 0 {
-		timeout = spreadTimeout
+		timeout = propagationTimeout
 	}
 	return &propagation{transport: cfg.Mux, view: cfg.Views.View, timeout: timeout, log: cfg.Logger, peers: map[id.NodeID]*sight{}}
 }

@@ -35,13 +35,13 @@ import (
 
 // Bounds of waiting.
 const (
-	startTimeout    = time.Minute
-	spreadTimeout   = 2 * time.Second // a busy machine may leave another node behind for longer than the default
-	stopTimeout     = 2 * time.Minute
-	busyTimeout     = 5 * time.Second
-	pollEvery       = 5 * time.Millisecond
-	certificateLife = time.Hour
-	clusterName     = "test"
+	startTimeout       = time.Minute
+	propagationTimeout = 2 * time.Second // a busy machine may leave another node behind for longer than the default
+	stopTimeout        = 2 * time.Minute
+	busyTimeout        = 5 * time.Second
+	pollEvery          = 5 * time.Millisecond
+	certificateLife    = time.Hour
+	clusterName        = "test"
 )
 
 // logEnv names the variable that makes the nodes log to the standard error.
@@ -352,7 +352,7 @@ func (c *Cluster) launch(i int) {
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log, Lines: lines,
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command,
-		SpreadTimeout: spreadTimeout, DiskLow: c.settings.DiskLow, ManualFinalise: c.settings.ManualFinalise,
+		PropagationTimeout: propagationTimeout, DiskLow: c.settings.DiskLow, ManualFinalise: c.settings.ManualFinalise,
 		Reconcile: membership.ReconcileConfig{Disabled: c.settings.NoRepair},
 	})
 	if err != nil {
