@@ -97,7 +97,7 @@ type DeclareQueue struct {
 }
 
 // Owner names a client's connection: its node, the life of that node, and a key that nobody can
-// guess. Package broker makes owners; the catalog compares them.
+// guess. Package broker makes them; the catalog compares them.
 type Owner struct {
 	Node  id.NodeID
 	Epoch id.Epoch

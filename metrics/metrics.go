@@ -1,4 +1,4 @@
-// Package metrics shows a node's figures to Prometheus. It pulls them from their owners when
+// Package metrics shows a node's figures to Prometheus. It pulls them from the parts that have them when
 // it is asked, so that what nobody scrapes costs nothing.
 //
 // Names begin with quorate_; the figures that RabbitMQ has too are there under its names as

@@ -13,33 +13,33 @@ const (
 	// DefaultConnectionTimeout is how long a node must be unreachable before its clients'
 	// connections count as ended.
 	DefaultConnectionTimeout = 10 * time.Second
-	// ownersTick is the interval at which owners checks connections while there are exclusive
+	// reaperTick is the interval at which exclusiveReaper checks connections while there are exclusive
 	// queues.
-	ownersTick = 250 * time.Millisecond
-	// maxOwnerDeletes limits how many queues are deleted at the same time.
-	maxOwnerDeletes = 16
+	reaperTick = 250 * time.Millisecond
+	// maxReaperDeletes limits how many queues are deleted at the same time.
+	maxReaperDeletes = 16
 )
 
-// owners deletes exclusive queues whose connection has ended. Each node checks its own
+// exclusiveReaper deletes exclusive queues whose connection has ended. Each node checks its own
 // connections. The catalog's leader checks those of nodes that are unreachable. When a node has
 // started again and registers, the catalog deletes the queues of its earlier life. All fields
 // belong to one goroutine.
-type owners struct {
+type exclusiveReaper struct {
 	of        *Connections
 	c         Cluster
 	seen      *catalog.View
 	exclusive map[id.QueueUID]*catalog.QueueRecord
-	away      map[id.NodeID]time.Time // nodes of owners that are unreachable, since when
+	away      map[id.NodeID]time.Time // nodes of their connections that are unreachable, since when
 }
 
 // EndOwned deletes exclusive queues whose connection has ended. It runs until ctx ends.
 func (cs *Connections) EndOwned(ctx context.Context) {
 	c := cs.cluster
-	o := &owners{
+	o := &exclusiveReaper{
 		of: cs, c: c, seen: catalog.New().View(),
 		exclusive: map[id.QueueUID]*catalog.QueueRecord{}, away: map[id.NodeID]time.Time{},
 	}
-	tick := time.NewTicker(ownersTick)
+	tick := time.NewTicker(reaperTick)
 	defer tick.Stop()
 	for {
 		changed := c.ViewChanged()
@@ -60,7 +60,7 @@ func (cs *Connections) EndOwned(ctx context.Context) {
 }
 
 // follow updates the set of exclusive queues with what has changed since the last view.
-func (o *owners) follow(v *catalog.View) {
+func (o *exclusiveReaper) follow(v *catalog.View) {
 	for was, is := range v.ChangedQueues(o.seen) {
 		switch {
 		case is == nil:
@@ -75,7 +75,7 @@ func (o *owners) follow(v *catalog.View) {
 }
 
 // orphans returns the queues whose connections have ended, as far as this node decides about them.
-func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
+func (o *exclusiveReaper) orphans(now time.Time) (out []*catalog.QueueRecord) {
 	if len(o.exclusive) == 0 {
 		clear(o.away)
 		return nil
@@ -99,7 +99,7 @@ func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 }
 
 // gone reports whether a node has been unreachable for so long that its connections count as ended.
-func (o *owners) gone(n id.NodeID, now time.Time) bool {
+func (o *exclusiveReaper) gone(n id.NodeID, now time.Time) bool {
 	if o.c.Connected(n) {
 		delete(o.away, n)
 		return false
@@ -113,9 +113,9 @@ func (o *owners) gone(n id.NodeID, now time.Time) bool {
 }
 
 // remove deletes queues. If that fails, the next check finds the queue again.
-func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
+func (o *exclusiveReaper) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 	var work sync.WaitGroup
-	slots := make(chan struct{}, maxOwnerDeletes)
+	slots := make(chan struct{}, maxReaperDeletes)
 	for _, q := range queues {
 		slots <- struct{}{}
 		work.Go(func() {
