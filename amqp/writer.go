@@ -223,7 +223,7 @@ func (w *writer) deliveries(x *consumer) {
 	clear(w.batch)
 	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
 	w.batch = batch
-	owed := len(batch) == 0 && err == nil && x.c.HasPending()
+	pending := len(batch) == 0 && err == nil && x.c.HasPending()
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		late := !ch.gone && !x.noAck
@@ -241,7 +241,7 @@ func (w *writer) deliveries(x *consumer) {
 			ch.unsettled.add(open{tag: first + uint64(i), x: x, id: batch[i].ID}) // positive
 		}
 	}
-	if len(batch) == 0 && err == nil && !owed {
+	if len(batch) == 0 && err == nil && !pending {
 		x.drainedLocked()
 	}
 	again := len(batch) > 0 && !x.woken

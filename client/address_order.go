@@ -10,7 +10,9 @@ type addressOrder struct {
 	left      int // addresses in front that have not been tried
 }
 
-func newAddressOrder(addresses []string) *addressOrder { return &addressOrder{addresses: addresses, left: len(addresses)} }
+func newAddressOrder(addresses []string) *addressOrder {
+	return &addressOrder{addresses: addresses, left: len(addresses)}
+}
 
 // failed moves the address that a failed try has asked to the end, with those in front of it, which were passed over. If
 // it is none of the addresses, all were passed over. failed reports whether an address is left that has not been tried.

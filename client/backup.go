@@ -28,10 +28,10 @@ type Patience struct {
 type tries struct {
 	Patience
 
-	retry backoff
-	most  uint64 // as far as any try has come
-	since time.Time
-	owed  bool // a node has not had its try yet; it gets one, even if the patience is over
+	retry   backoff
+	most    uint64 // as far as any try has come
+	since   time.Time
+	untried bool // a node has not had its try yet; it gets one, even if the patience is over
 }
 
 func (p Patience) begin() *tries { return &tries{Patience: p, since: time.Now()} }
@@ -57,7 +57,7 @@ func (t *tries) bound(ctx context.Context) (bounded context.Context, more, end f
 // again waits before another try. It returns nil to try, and otherwise why not.
 func (t *tries) again(ctx context.Context, c *Client, err error) error {
 	if ctx.Err() == nil && (passing(err) || askedToWait(err) > 0) {
-		if t.For > 0 && !t.owed && time.Since(t.since) >= t.For {
+		if t.For > 0 && !t.untried && time.Since(t.since) >= t.For {
 			return fmt.Errorf("%w for %v: %w", ErrNoProgress, t.For, fromGRPC(err))
 		}
 		if t.Waiting != nil {
@@ -118,7 +118,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 		case err == nil:
 			return nil
 		}
-		all.owed = order.failed(asked)
+		all.untried = order.failed(asked)
 		if err := all.again(ctx, c, err); err != nil {
 			return err
 		}

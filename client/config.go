@@ -35,8 +35,8 @@ type Config struct {
 	Name string
 	// CallTimeout limits a call whose context has no deadline; 0: 30 s, negative: none.
 	CallTimeout time.Duration
-	// ProbeInterval is how often the client probes a node that carries streams; a node that owes a
-	// publisher answers is probed every 100 ms. ProbeTimeout is how long the node may take to answer
+	// ProbeInterval is how often the client probes a node that carries streams; a node that has not answered a
+	// publisher yet is probed every 100 ms. ProbeTimeout is how long the node may take to answer
 	// before its streams move to another node. After half of it, or when the node reports that it is
 	// cut off from the others or that its disk hangs, they move if another node reports that it can
 	// serve. 0: 1 s each.

@@ -66,13 +66,13 @@ func (c *Client) stuck() map[*node]bool {
 	return found
 }
 
-// stuck returns the node that has owed an answer since the last call; nil if there is none.
+// stuck returns the node that has not answered since the last call; nil if there is none.
 func (p *Publisher) stuck() *node {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	owed := p.base == p.lookedBase && p.lookedSent > p.base
+	unanswered := p.base == p.lookedBase && p.lookedSent > p.base
 	p.lookedBase, p.lookedSent = p.base, p.sent
-	if !owed {
+	if !unanswered {
 		return nil
 	}
 	return p.on

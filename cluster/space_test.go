@@ -130,7 +130,7 @@ func TestFullBuffer(t *testing.T) {
 		stopped := func() {
 			poll(t, "the consumer waits", func() error {
 				if held := s.stats.Held.Load(); !c.HasPending() || held < slowLimit {
-					return fmt.Errorf("it is owed some: %v, %d bytes are held", c.HasPending(), held)
+					return fmt.Errorf("some is pending: %v, %d bytes are held", c.HasPending(), held)
 				}
 				return nil
 			})
@@ -182,9 +182,9 @@ func TestFullBuffer(t *testing.T) {
 			}
 			return nil
 		})
-		poll(t, "nothing is held or owed in the end", func() error {
+		poll(t, "nothing is held or pending in the end", func() error {
 			if s.stats.Held.Load() != 0 || c.HasPending() {
-				return fmt.Errorf("%s: %d bytes are held, owed %v", at, s.stats.Held.Load(), c.HasPending())
+				return fmt.Errorf("%s: %d bytes are held, pending %v", at, s.stats.Held.Load(), c.HasPending())
 			}
 			return nil
 		})
@@ -236,7 +236,7 @@ func TestSharedBuffer(t *testing.T) {
 	if most := s.mostHeld(); most > slowLimit+slowSize {
 		t.Errorf("%d bytes were held, want at most %d", most, slowLimit+slowSize)
 	}
-	poll(t, "no consumer is owed something in the end", func() error {
+	poll(t, "nothing is pending for a consumer in the end", func() error {
 		for i, c := range all[:queues-1] {
 			if c.HasPending() {
 				return fmt.Errorf("that of queue %d is", i)

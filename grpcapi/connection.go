@@ -70,7 +70,7 @@ type countedConn struct {
 	pace *pace
 	// The goroutine that reads the connection owns these.
 	own     allowance
-	owes    int // bytes that arrived, and refusals, since pace was last asked
+	unpaced int // bytes that arrived, and refusals, since pace was last asked
 	waiting int // bytes that had been waiting when they were read, since the reader last rested
 
 	gathering sync.Mutex // held by the goroutine that copies a part of a large message

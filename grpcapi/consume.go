@@ -306,14 +306,14 @@ func (x *consumeStream) deliver() (n int, ended bool, err error) {
 	return len(out.taken), false, x.stream.SendMsg(out.message())
 }
 
-// deliverAll sends all deliveries that are there. owed says that the consumer has others, which had no room yet: Ready
+// deliverAll sends all deliveries that are there. pending says that the consumer has others, which had no room yet: Ready
 // fires when they come.
-func (x *consumeStream) deliverAll() (owed, ended bool, err error) {
+func (x *consumeStream) deliverAll() (pending, ended bool, err error) {
 	for {
-		owed = x.c.HasPending() // before the look at what is there
+		pending = x.c.HasPending() // before the look at what is there
 		n, ended, err := x.deliver()
 		if n == 0 || ended || err != nil {
-			return owed, ended, err
+			return pending, ended, err
 		}
 	}
 }
@@ -380,8 +380,8 @@ func (x *consumeStream) sendDue() (ended bool, err error) {
 	for len(x.due) > 0 {
 		r := x.due[0]
 		if r.GetCancelled() != nil {
-			owed, ended, err := x.deliverAll()
-			if owed || ended || err != nil {
+			pending, ended, err := x.deliverAll()
+			if pending || ended || err != nil {
 				return ended, err
 			}
 		}

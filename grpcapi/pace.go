@@ -118,7 +118,7 @@ func (x *countedConn) Read(b []byte) (int, error) {
 	n, err := x.Conn.Read(b)
 	x.received.Add(uint64(n)) // not negative
 	if !known {
-		x.owes += n
+		x.unpaced += n
 	}
 	x.letOthersRun(n, known)
 	return n, err
@@ -144,8 +144,8 @@ func (x *countedConn) letOthersRun(n int, known bool) {
 // hold waits until more may be read from a connection that has not logged in, and returns how much.
 func (x *countedConn) hold() (most int) {
 	now := time.Now()
-	wait, most := x.pace.next(now, &x.own, x.owes)
-	x.owes = 0
+	wait, most := x.pace.next(now, &x.own, x.unpaced)
+	x.unpaced = 0
 	if wait == 0 {
 		return most
 	}

@@ -134,8 +134,8 @@ func TestRefusedCallsArePaced(t *testing.T) {
 			t.Fatalf("%v, %v", err, refusedEarly(with))
 		}
 	}
-	if conn.owes != 3*refusedBytes {
-		t.Errorf("three calls count %d bytes", conn.owes)
+	if conn.unpaced != 3*refusedBytes {
+		t.Errorf("three calls count %d bytes", conn.unpaced)
 	}
 }
 

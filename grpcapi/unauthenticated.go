@@ -106,7 +106,7 @@ func (x *unauthenticated) admit() {
 func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, error) {
 	with, err := s.look(ctx, info)
 	if err != nil {
-		connectionOf(ctx).owes += refusedBytes
+		connectionOf(ctx).unpaced += refusedBytes
 		return context.WithValue(ctx, refusedKey{}, err), nil
 	}
 	return with, nil

@@ -195,13 +195,13 @@ func (p *pusher) progress(last, commit uint64) bool {
 	return added || committed
 }
 
-// beyond reports whether n is more than what is owed, and takes it off that.
-func beyond(owed *uint64, n uint64) bool {
-	if n > *owed {
-		*owed = 0
+// beyond reports whether n is more than what is pending, and takes it off that.
+func beyond(pending *uint64, n uint64) bool {
+	if n > *pending {
+		*pending = 0
 		return true
 	}
-	*owed -= n
+	*pending -= n
 	return false
 }
 

@@ -107,7 +107,7 @@ func (w *world[R, E]) await(work *sync.WaitGroup) {
 			w.b.Logf("%v of %s: leading %v, %+v", g.State(), w.store, g.Leading(), s)
 		}
 	}
-	w.b.Fatalf("%s: %d of %d groups owe an answer after %v", w.store, stuck, len(w.leaders), patience)
+	w.b.Fatalf("%s: %d of %d groups have not answered after %v", w.store, stuck, len(w.leaders), patience)
 }
 
 // held is what a load at a fixed rate met.

@@ -100,7 +100,7 @@ func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	}
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	c.cancelled, c.owedSince = true, time.Time{}
+	c.cancelled, c.pendingSince = true, time.Time{}
 	return nil
 }
 

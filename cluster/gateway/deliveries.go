@@ -81,11 +81,11 @@ func (c *Consumer) handLocked(fresh []traffic.Delivery, out *outbox) {
 // handleHeld processes the answer to a resume; cut says that the queue has more.
 func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, out *outbox) {
 	c.resuming = false
-	c.owedSince = time.Time{}
+	c.pendingSince = time.Time{}
 	if c.ended || !c.open {
 		return
 	}
-	owed, before := c.lacks(), c.tracker.Last()
+	pending, before := c.lacks(), c.tracker.Last()
 	held, last, cut = c.fitting(held, last, cut)
 	fresh := c.catchUp(held, last)
 	c.handLocked(fresh, out)
@@ -93,7 +93,7 @@ func (c *Consumer) handleHeld(held []traffic.Delivery, last quorumq.MsgID, cut b
 		n, upTo := uint64(upTo-before)-uint64(len(fresh)), upTo-c.base
 		out.calls = append(out.calls, func() { c.cfg.Skipped(n, upTo) })
 	}
-	if c.resumed(cut); owed && !c.lacks() {
+	if c.resumed(cut); pending && !c.lacks() {
 		c.handOver(out)
 	}
 }
@@ -132,10 +132,10 @@ func (c *Consumer) expire(now time.Time, out *outbox) {
 	most := c.q.g.cfg.CommandTimeout
 	switch {
 	case !c.cancelled || !c.lacks() || !c.behind(): // after a change of leader it is behind, whatever is pending
-		c.owedSince = time.Time{}
-	case c.owedSince.IsZero():
-		c.owedSince = now
-	case now.Sub(c.owedSince) >= most:
+		c.pendingSince = time.Time{}
+	case c.pendingSince.IsZero():
+		c.pendingSince = now
+	case now.Sub(c.pendingSince) >= most:
 		c.lose(fmt.Errorf("queue %s: %w within %s; a majority of its members must be up", c.q.uid, traffic.ErrUndelivered, most), out)
 	}
 }

@@ -98,10 +98,10 @@ type Consumer struct {
 	kept []traffic.Delivery
 	// handing counts the calls of handOver that are still to come.
 	handing int
-	// cancelled: the queue assigns it nothing more, and its client waits for what is pending. owedSince is since when the
+	// cancelled: the queue assigns it nothing more, and its client waits for what is pending. pendingSince is since when the
 	// queue has sent none of that; zero: nothing is pending, or the client has no room for it.
-	cancelled bool
-	owedSince time.Time
+	cancelled    bool
+	pendingSince time.Time
 
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is in flight in this attempt

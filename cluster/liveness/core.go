@@ -56,7 +56,7 @@ func (c *core) fit(n id.NodeID) bool {
 	return !p.lost && !p.stalled
 }
 
-// doubted finds a node that owes a heartbeat for half the time after which it is lost. Nothing
+// doubted finds a node whose heartbeat is late by half the time after which it is lost. Nothing
 // is done for that alone, but a peer that holds it for lost is not contradicted.
 func (c *core) doubted(now time.Time, n id.NodeID) bool {
 	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenientUntil)

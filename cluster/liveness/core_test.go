@@ -38,7 +38,7 @@ func TestLook(t *testing.T) {
 		lost   bool
 	}{
 		{name: "answers", up: true},
-		{name: "owes an answer", silent: 399 * ms, up: true},
+		{name: "has not answered", silent: 399 * ms, up: true},
 		{name: "silent", silent: 400 * ms, up: true, lost: true},
 		{name: "reset", lost: true},
 		{name: "dead by gossip, answers", up: true, dead: true},

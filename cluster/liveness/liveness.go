@@ -54,7 +54,7 @@ type Group interface {
 
 // Transport leads to this node's peers. transport.Mux implements it.
 type Transport interface {
-	// Silent reports for how long the peer has owed an answer, and whether its connections are up.
+	// Silent reports for how long an answer of the peer has been missing, and whether its connections are up.
 	Silent(n id.NodeID) (d time.Duration, up bool)
 	// Overdue reports for how long the peer's next heartbeat has been due.
 	Overdue(n id.NodeID) time.Duration

@@ -41,7 +41,7 @@ func (m *Manager) Run(ctx context.Context) {
 func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration {
 	m.mu.Lock()
 	now := time.Now()
-	owes := false // a peer has not answered at once
+	unanswered := false // a peer has not answered at once
 	if waited == 0 {
 		m.core.awake(now, m.config.Rest)
 	} else {
@@ -51,7 +51,7 @@ func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration 
 			m.core.note(now, n, m.config.Transport.Overdue(n), up)
 			dead := up && silent >= m.config.SuspectAfter/2 && m.config.Dead(n)
 			m.core.look(now, n, silent, up, dead)
-			owes = owes || up && silent >= m.config.Tick
+			unanswered = unanswered || up && silent >= m.config.Tick
 		}
 		m.check(now)
 	}
@@ -63,7 +63,7 @@ func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration 
 	push := m.members(a.push)
 	stepDown := m.members(a.stepDown)
 	wait := m.config.Tick
-	if m.resting = !owes && m.core.idle(); m.resting {
+	if m.resting = !unanswered && m.core.idle(); m.resting {
 		wait = phase.Wait(now, m.config.Rest)
 	}
 	m.mu.Unlock()

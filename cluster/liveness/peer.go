@@ -10,7 +10,7 @@ import (
 type peer struct {
 	lost    bool
 	judged  time.Time     // when it was found lost, or not; zero: never looked at
-	silent  time.Duration // for how long it owed something at the last look
+	silent  time.Duration // for how long something of it was missing at the last look
 	steady  steadiness
 	stalled bool // by its own word, or by silence about it: not set
 	toAsk   bool // a member here counts on it, and no heartbeat says whether it leads

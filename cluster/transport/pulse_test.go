@@ -115,10 +115,10 @@ func TestHeartbeatsAreSentAtOnce(t *testing.T) {
 		until(t, "the one that asks is told", func() bool { return beats1.heard(Peer{Node: "n2", Epoch: 3}, news) })
 	}
 	if d, up := a.Silent("n2"); d != 0 || !up {
-		t.Errorf("the one that asks is owed %v, connection is up: %v", d, up)
+		t.Errorf("the one that asks has been without an answer for %v, connection is up: %v", d, up)
 	}
 	if d, up := b.Silent("n1"); d != 0 || !up {
-		t.Errorf("the one that is asked is owed %v, connection is up: %v", d, up)
+		t.Errorf("the one that is asked has been without an answer for %v, connection is up: %v", d, up)
 	}
 }
 
@@ -160,10 +160,10 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 				want = 0
 			}
 			if d := asker.unanswered(now, begin); d != want {
-				t.Errorf("the asker is owed %v, want %v", d, want)
+				t.Errorf("the asker has been without an answer for %v, want %v", d, want)
 			}
 			if d := asked.unanswered(now, begin); d != want {
-				t.Errorf("the one that is asked is owed %v, want %v", d, want)
+				t.Errorf("the one that is asked has been without an answer for %v, want %v", d, want)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestHeartbeatsComeBack(t *testing.T) {
 	for _, b := range []struct {
 		ms            int
 		number, heard uint64
-		owed          time.Duration
+		unanswered    time.Duration
 	}{
 		{0, 1, 0, 0},
 		{100, 2, 1, 0},
@@ -186,15 +186,15 @@ func TestHeartbeatsComeBack(t *testing.T) {
 		{400, 5, 3, 100 * time.Millisecond}, // those up to 200 came; the one of 300 did not
 		{500, 6, 5, 0},
 	} {
-		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.owed == 0) {
+		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.unanswered == 0) {
 			t.Errorf("after heartbeat %d: %v", b.number, ok)
 		}
-		if d := p.unanswered(at(b.ms), at(0)); d != b.owed {
-			t.Errorf("after heartbeat %d %v is owed, want %v", b.number, d, b.owed)
+		if d := p.unanswered(at(b.ms), at(0)); d != b.unanswered {
+			t.Errorf("after heartbeat %d one has been missing for %v, want %v", b.number, d, b.unanswered)
 		}
 	}
 	if d := p.unanswered(at(5000), at(4000)); d != 900*time.Millisecond {
-		t.Errorf("a connection of 4000 ms is owed %v at 5000", d)
+		t.Errorf("a connection of 4000 ms has been without an answer for %v at 5000", d)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := b.pulse("n1")
-	until(t, "a heartbeat is owed for too long", func() bool { return p.unanswered(time.Now(), pc.began) > conf2.PingTimeout })
+	until(t, "a heartbeat is missing for too long", func() bool { return p.unanswered(time.Now(), pc.began) > conf2.PingTimeout })
 	b.overdue(p)
 	if err := pc.ctx.Err(); err != nil {
 		t.Errorf("the connection ended: %v", context.Cause(pc.ctx))

@@ -266,9 +266,9 @@ func (w *world) rewritten(v *catalog.View, g *group, d *quorumq.Discarded, m *me
 	return r, rule
 }
 
-// owed are the queues that must have a dead letter before it is settled, by the newest catalog (DL-21). It finds them by
+// pendingTargets returns the queues that must have a dead letter before it is settled, by the newest catalog (DL-21). It finds them by
 // the bindings, and not by what routes dead letters, which is judged by it.
-func (l *ledger) owed(c *copied) (owed []id.QueueUID) {
+func (l *ledger) pendingTargets(c *copied) (uids []id.QueueUID) {
 	w, v := l.w, l.w.catalog.View()
 	if c.dead.To != nil {
 		return w.route(v, l.g, &c.dead).targets
@@ -284,10 +284,10 @@ func (l *ledger) owed(c *copied) (owed []id.QueueUID) {
 	}
 	for _, g := range w.groups {
 		if !g.deleted && bound(v, r.msg.Exchange, g.name) && (rule.AllowCycles || !deadletter.Cyclic(r.msg.Deaths, g.name)) {
-			owed = append(owed, g.uid)
+			uids = append(uids, g.uid)
 		}
 	}
-	return owed
+	return uids
 }
 
 // bound reports whether a fan-out exchange has a binding to a queue.

@@ -87,7 +87,7 @@ func (l *ledger) backlogSettled(b *quorumq.BacklogSettle) {
 			if c.view != l.w.catalogAt {
 				continue
 			}
-			for _, uid := range l.owed(c) {
+			for _, uid := range l.pendingTargets(c) {
 				if !slices.Contains(c.targets, uid) {
 					l.broke("DL-21", "dead letter %d is settled, target %v does not have it", s, uid)
 				}
