@@ -102,7 +102,7 @@ func TestNewClusterFinalises(t *testing.T) {
 
 // A node that is registered and away holds a version back, by name; so does one that is set to
 // leave it to an operator, whoever leads. What needs the version is refused meanwhile.
-func TestHeldBack(t *testing.T) {
+func TestNotFinalisable(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
 		steady(c)
@@ -122,7 +122,7 @@ func TestHeldBack(t *testing.T) {
 	})
 	n.stop("c")
 	_, err := n.nodes["a"].catalog.Finalise(ctx)
-	if !errors.Is(err, metadata.ErrHeldBack) || !strings.Contains(err.Error(), fmt.Sprintf("version %d: node %q does not answer: upgrade", catalog.NewestVersion, "c")) {
+	if !errors.Is(err, metadata.ErrNotFinalisable) || !strings.Contains(err.Error(), fmt.Sprintf("version %d: node %q does not answer: upgrade", catalog.NewestVersion, "c")) {
 		t.Errorf("finalised while a node was away: %v", err)
 	}
 	n.start("c")

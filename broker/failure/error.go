@@ -139,7 +139,7 @@ func classify(err error, about Error) error {
 		about.Class, about.Reason = ResourceLocked, err.Error()
 	case errors.Is(err, operation.ErrClosed):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, "this node is stopping; use another node"
-	case errors.Is(err, metadata.ErrHeldBack):
+	case errors.Is(err, metadata.ErrNotFinalisable):
 		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
 	case errors.Is(err, peer.ErrUnreachable):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, RetryAfter, err.Error()

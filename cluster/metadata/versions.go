@@ -15,8 +15,8 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// ErrHeldBack says that nodes keep a newer version from being finalised.
-var ErrHeldBack = errors.New("cluster: not all nodes can read it")
+// ErrNotFinalisable says that nodes keep a newer version from being finalised.
+var ErrNotFinalisable = errors.New("cluster: not all nodes can read it")
 
 // Versions reports which versions of stored state the nodes' builds read.
 type Versions struct {
@@ -130,13 +130,13 @@ func (g *Group) Finalise(ctx context.Context) (Versions, error) {
 		return v, err
 	}
 	if len(v.Held) > 0 {
-		return v, v.heldBack()
+		return v, v.notFinalisable()
 	}
 	return v, g.raise(ctx, v.Newest)
 }
 
-// heldBack names the nodes that hold the newest version back.
-func (v *Versions) heldBack() error {
+// notFinalisable names the nodes that hold the newest version back.
+func (v *Versions) notFinalisable() error {
 	text := ""
 	for i, h := range v.Held {
 		if i == maxNamed {
@@ -149,7 +149,7 @@ func (v *Versions) heldBack() error {
 		text += fmt.Sprintf("node %q %s", h.Node, h.Reason)
 	}
 	return fmt.Errorf("%w: version %d: %s: upgrade and start them, or let the cluster forget those that are gone for good",
-		ErrHeldBack, v.Newest, text)
+		ErrNotFinalisable, v.Newest, text)
 }
 
 // raise cannot be undone: older builds are refused from then on.
