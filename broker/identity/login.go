@@ -76,7 +76,7 @@ func New(c Config) *Logins {
 func (l *Logins) Authenticates() bool { return l.cfg.Authenticate }
 
 // Login verifies the name and password of a caller at an address. Some users must call from this host (VH-1), and an
-// address may send only so many wrong passwords (LoginTries; ResourceExhausted). The zero address stands for an unknown
+// address may send only so many wrong passwords (LoginBurst; ResourceExhausted). The zero address stands for an unknown
 // one. All refusals have the same text, whatever is wrong. If this node cannot be certain, it returns Unavailable
 // instead (EX-16).
 func (l *Logins) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {

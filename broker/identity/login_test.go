@@ -51,7 +51,7 @@ func (b slowBackend) Authenticate(ctx context.Context, c access.Credentials) (*a
 // Logins with one credential are checked one at a time, and all the others get its answer, however many come at once
 // from an address. Together they use one try, and none if the credential is right.
 func TestLoginsOfOneCredential(t *testing.T) {
-	const many = 5 * LoginTries
+	const many = 5 * LoginBurst
 	from := netip.MustParseAddr("192.0.2.1")
 	for what, row := range map[string]struct {
 		answer error
@@ -114,7 +114,7 @@ func TestManyOfOneUser(t *testing.T) {
 	}
 	l := testLogins(c.View, Config{})
 	var all sync.WaitGroup
-	for range 5 * LoginTries {
+	for range 5 * LoginBurst {
 		all.Go(func() {
 			if _, err := l.Login(t.Context(), "u", "right", netip.MustParseAddr("192.0.2.1")); err != nil {
 				t.Error(err)

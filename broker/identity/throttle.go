@@ -18,11 +18,11 @@ import (
 // Limits of wrong logins. Checking a password takes memory and a core for some milliseconds, which unauthenticated
 // clients must not get for free.
 const (
-	// LoginTries is how many wrong passwords from one address are checked at once, and LoginTryEvery is the time after
+	// LoginBurst is how many wrong passwords from one address are checked at once, and LoginInterval is the time after
 	// which one more is. Beyond that, credentials from this address are refused without a check, unless they are known
 	// to be right or wrong. An address is an IPv4 address, or a /64 of IPv6.
-	LoginTries    = 20
-	LoginTryEvery = time.Second
+	LoginBurst    = 20
+	LoginInterval = time.Second
 	// maxRefused limits the credentials that are remembered as wrong, maxThrottled the addresses that have recently
 	// sent some.
 	maxRefused   = 10_000
@@ -74,9 +74,9 @@ func (t *throttle) take(from netip.Addr, now time.Time) bool {
 	defer t.mu.Unlock()
 	x, known := t.from[p]
 	if !known {
-		x = throttled{left: LoginTries, at: now}
+		x = throttled{left: LoginBurst, at: now}
 	}
-	x.left = min(LoginTries, x.left+float64(now.Sub(x.at))/float64(LoginTryEvery))
+	x.left = min(LoginBurst, x.left+float64(now.Sub(x.at))/float64(LoginInterval))
 	x.at = now
 	ok := x.left >= 1
 	if ok {
@@ -100,7 +100,7 @@ func (t *throttle) giveBack(from netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x, known := t.from[p]; known {
-		x.left = min(LoginTries, x.left+1)
+		x.left = min(LoginBurst, x.left+1)
 		t.from[p] = x
 	}
 }
@@ -108,7 +108,7 @@ func (t *throttle) giveBack(from netip.Addr) {
 // forget drops the addresses that have all their tries again. If that is not enough, it drops all of them.
 func (t *throttle) forget(now time.Time) {
 	for p, x := range t.from {
-		if x.left+float64(now.Sub(x.at))/float64(LoginTryEvery) >= LoginTries {
+		if x.left+float64(now.Sub(x.at))/float64(LoginInterval) >= LoginBurst {
 			delete(t.from, p)
 		}
 	}
@@ -166,7 +166,7 @@ func (t *attempt) admit(ctx context.Context) error {
 		return nil
 	}
 	return &failure.Error{
-		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
+		Class: failure.ResourceExhausted, Kind: "login", RetryAfter: LoginInterval,
 		Reason: "too many wrong passwords came from address " + t.from.String() + "; wait, and see which program there has an old one",
 	}
 }

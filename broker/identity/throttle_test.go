@@ -31,13 +31,13 @@ func TestTries(t *testing.T) {
 		later          time.Duration
 		throttle, want int
 	}{
-		{a, 0, 100, LoginTries},
+		{a, 0, 100, LoginBurst},
 		{b, 0, 1, 1},
-		{netip.MustParseAddr("10.0.0.2"), 0, 100, LoginTries - 1},
-		{a, 3 * LoginTryEvery, 100, 3},
-		{a, time.Hour, 100, LoginTries},
+		{netip.MustParseAddr("10.0.0.2"), 0, 100, LoginBurst - 1},
+		{a, 3 * LoginInterval, 100, 3},
+		{a, time.Hour, 100, LoginBurst},
 		{netip.Addr{}, 0, 100, 100},
-		{netip.MustParseAddr("2001:db8::1"), 0, 100, LoginTries},
+		{netip.MustParseAddr("2001:db8::1"), 0, 100, LoginBurst},
 		{netip.MustParseAddr("2001:db8::ffff"), 0, 1, 0},
 		{netip.MustParseAddr("2001:db8:0:1::1"), 0, 1, 1},
 	} {
@@ -85,15 +85,15 @@ func TestTriesAreGivenBack(t *testing.T) {
 		}
 		l := testLogins(catalog.New().View, Config{Backends: func(access.Backend) []access.Backend { return backends }})
 		from := netip.MustParseAddr("192.0.2.1")
-		for i := range 2 * LoginTries {
+		for i := range 2 * LoginBurst {
 			c := access.Credentials{User: "u", Secret: "s", Now: time.Now()}
 			try := l.attempt(c, "", from)
 			_, _, err := l.chain.Authenticate(t.Context(), c, func() error { return try.admit(t.Context()) })
 			_ = try.done(err)
-			if try.end(); !try.taken && (row.back || i < LoginTries) {
+			if try.end(); !try.taken && (row.back || i < LoginBurst) {
 				t.Errorf("%s: there is no try left after %d", what, i)
 				break
-			} else if try.taken && !row.back && i > LoginTries+10 { // some seconds on a slow machine
+			} else if try.taken && !row.back && i > LoginBurst+10 { // some seconds on a slow machine
 				t.Errorf("%s: try %d is still let in", what, i)
 				break
 			}

@@ -103,7 +103,7 @@ func TestDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	refusal(t, "get", get("out"), "no read access")
-	for range 2 * identity.LoginTries { // what is right costs no try, although the first backend refuses it
+	for range 2 * identity.LoginBurst { // what is right costs no try, although the first backend refuses it
 		if _, err := ann.WhoAmI(ctx); err != nil {
 			t.Fatal(err)
 		}

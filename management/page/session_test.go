@@ -80,7 +80,7 @@ func TestLoginsAtSpeed(t *testing.T) {
 	s.login("guest", "guest") // its password is known to be right now
 	var refused atomic.Uint64
 	var all sync.WaitGroup
-	for i := range 3 * identity.LoginTries { // at once: a try is given back every second
+	for i := range 3 * identity.LoginBurst { // at once: a try is given back every second
 		all.Go(func() {
 			answer, err := http.PostForm(s.base+"/ui/login", url.Values{"user": {"guest"}, "password": {fmt.Sprint("wrong", i)}}) //nolint:noctx // of a test
 			if err != nil {
