@@ -32,12 +32,12 @@ type Guarded struct {
 	key          [sha256.Size]byte // random in each process
 
 	mu      sync.Mutex
-	answers map[[sha256.Size]byte]answer
+	answers map[[sha256.Size]byte]cachedOutcome
 	asking  map[[sha256.Size]byte]*question
 }
 
-// answer is a remembered outcome: an identity or a refusal, valid before until.
-type answer struct {
+// cachedOutcome is a remembered outcome: an identity or a refusal, valid before until.
+type cachedOutcome struct {
 	id    *Identity
 	err   error
 	until time.Time
@@ -57,7 +57,7 @@ type question struct {
 func Guard(b Backend, keep, within time.Duration) *Guarded {
 	c := &Guarded{
 		Backend: b, keep: cmp.Or(keep, DefaultCache), within: cmp.Or(within, DefaultTimeout),
-		answers: map[[sha256.Size]byte]answer{}, asking: map[[sha256.Size]byte]*question{},
+		answers: map[[sha256.Size]byte]cachedOutcome{}, asking: map[[sha256.Size]byte]*question{},
 	}
 	_, _ = rand.Read(c.key[:]) // never fails
 	return c
@@ -154,7 +154,7 @@ func (c *Guarded) answered(ctx context.Context, cred Credentials, d [sha256.Size
 	if len(c.answers) >= maxRemembered {
 		clear(c.answers)
 	}
-	c.answers[d] = answer{id, err, until}
+	c.answers[d] = cachedOutcome{id, err, until}
 	return id, err
 }
 

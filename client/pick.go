@@ -18,8 +18,8 @@ const pickStagger = 200 * time.Millisecond
 // maxPass limits how long pickFirst passes over a node that does not answer. The first time, that is badTime.
 const maxPass = 5 * time.Minute
 
-// answer is the result of asking a node.
-type answer struct {
+// pickResult is the result of asking a node.
+type pickResult struct {
 	node *node
 	err  error // nil: it accepts new work
 }
@@ -94,7 +94,7 @@ func (ns *nodes) pick(ctx context.Context) (*node, error) {
 	}
 	race, end := context.WithCancel(ctx) // slower ones are neither waited for nor blamed
 	defer end()
-	answers := make(chan answer, len(candidates))
+	answers := make(chan pickResult, len(candidates))
 	turn := time.NewTicker(pickStagger)
 	defer turn.Stop()
 	alone, left := len(candidates) == 1, candidates
@@ -104,7 +104,7 @@ func (ns *nodes) pick(ctx context.Context) (*node, error) {
 		}
 		n := left[0]
 		left = left[1:]
-		go func() { answers <- answer{n, ns.ready(race, n, now, alone)} }()
+		go func() { answers <- pickResult{n, ns.ready(race, n, now, alone)} }()
 		turn.Reset(pickStagger)
 	}
 	var errs []error

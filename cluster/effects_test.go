@@ -81,22 +81,22 @@ func TestLostDeliveries(t *testing.T) {
 		}
 		return nil
 	})
-	type heldAnswer struct {
+	type heldResult struct {
 		ds   []traffic.Delivery
 		last quorumq.MsgID
 		err  error
 	}
-	answers := make(chan heldAnswer, 1)
-	a.host.Held(q, c.Token().Consumer, 11, traffic.NoRoomLimit, func(h traffic.Holding, err error) { answers <- heldAnswer{h.Deliveries, h.Last, err} })
+	answers := make(chan heldResult, 1)
+	a.host.Held(q, c.Token().Consumer, 11, traffic.NoRoomLimit, func(h traffic.Holding, err error) { answers <- heldResult{h.Deliveries, h.Last, err} })
 	got := <-answers
 	if got.err != nil || len(got.ds) != 4 || got.last != 15 {
 		t.Errorf("held: %d up to %d, %v", len(got.ds), got.last, got.err)
 	}
-	n.nodes["c"].host.Held(q, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
+	n.nodes["c"].host.Held(q, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldResult{err: err} })
 	if got := <-answers; !errors.As(got.err, new(*raftfsm.NotLeaderError)) {
 		t.Errorf("held on a follower: %v", got.err)
 	}
-	a.host.Held(q+1, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
+	a.host.Held(q+1, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldResult{err: err} })
 	if got := <-answers; !errors.Is(got.err, traffic.ErrNoSuchQueue) {
 		t.Errorf("held of no queue: %v", got.err)
 	}

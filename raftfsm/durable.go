@@ -17,13 +17,13 @@ type durability struct {
 	fail  func(error)
 
 	mu   sync.Mutex // guards what follows
-	held []heldAnswer
+	held []heldResponse
 	err  error // for which nothing becomes durable any more
 }
 
-// heldAnswer is handed over when all up to a position is durable. The channel has room for
+// heldResponse is handed over when all up to a position is durable. The channel has room for
 // it.
-type heldAnswer struct {
+type heldResponse struct {
 	at     wal.Position
 	to     chan<- raft.RPCResponse
 	answer raft.RPCResponse
@@ -87,7 +87,7 @@ func (d *durability) hold(at wal.Position, to chan<- raft.RPCResponse, answer ra
 	case at <= d.log.Durable():
 		give(to, answer)
 	default:
-		d.held = append(d.held, heldAnswer{at, to, answer})
+		d.held = append(d.held, heldResponse{at, to, answer})
 	}
 }
 

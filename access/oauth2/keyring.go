@@ -123,8 +123,8 @@ func (k *keyring) try(ctx context.Context) bool {
 // mayAsk reports whether a fetch may be requested now. mu is held.
 func (k *keyring) mayAsk() bool { return k.tried.IsZero() || !k.busy && time.Since(k.tried) >= k.every }
 
-// answer is what find knows of a key.
-type answer struct {
+// keyLookup is what find knows of a key.
+type keyLookup struct {
 	key    *key
 	failed error         // the issuer does not answer, so nobody knows whether it has the key
 	again  time.Duration // without a key: when the issuer may be asked again, as it has not been asked since; 0: it has no such key
@@ -132,7 +132,7 @@ type answer struct {
 
 // find returns the key with the id; for "" the only key for the algorithm. It looks for an unknown
 // key at once, or as soon as a fetch is allowed again.
-func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error) {
+func (k *keyring) find(ctx context.Context, id, algorithm string) (keyLookup, error) {
 	k.mu.Lock()
 	found := pick(k.keys, id, algorithm)
 	over, ask, busy := k.over, k.mayAsk(), k.busy
@@ -148,7 +148,7 @@ func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error
 	select {
 	case <-over:
 	case <-ctx.Done():
-		return answer{}, ctx.Err()
+		return keyLookup{}, ctx.Err()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,14 +158,14 @@ func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error
 // answer returns what is known of a key now. A key that the last fetch did not bring may be new,
 // unless that fetch already looked for it, the token does not name it, or it is known for other
 // algorithms. mu is held.
-func (k *keyring) answer(found *key, id, algorithm string) answer {
+func (k *keyring) answer(found *key, id, algorithm string) keyLookup {
 	switch {
 	case found != nil, k.failed != nil:
-		return answer{key: found, failed: k.failed}
+		return keyLookup{key: found, failed: k.failed}
 	case k.absent.have(id, algorithm), id == "", slices.ContainsFunc(k.keys, func(x key) bool { return x.id == id }):
-		return answer{}
+		return keyLookup{}
 	}
-	return answer{again: max(k.every-time.Since(k.tried), leastAgain)}
+	return keyLookup{again: max(k.every-time.Since(k.tried), leastAgain)}
 }
 
 // absentees are keys that the issuer did not have, by a hash of their ids in tokens.

@@ -49,7 +49,7 @@ func (g *Grant) Matches(r right, name string) bool {
 			return matched
 		}
 		g.slow[r].CompareAndSwap(nil, &slowPattern{})
-		g.brokenOff(r, name, slowAnswer{}, err)
+		g.brokenOff(r, name, slowMatch{}, err)
 		g.budgets.take(g.user, time.Now())
 		return false
 	}
@@ -77,15 +77,15 @@ func (g *Grant) matchesSlowly(r right, name string, s *slowPattern) bool {
 		return false
 	}
 	g.budgets.giveBack(g.user)
-	s.keep(name, slowAnswer{matched: matched})
+	s.keep(name, slowMatch{matched: matched})
 	return matched
 }
 
 // brokenOff records that a match took too long; before is what was known about the name.
-func (g *Grant) brokenOff(r right, name string, before slowAnswer, err error) {
+func (g *Grant) brokenOff(r right, name string, before slowMatch, err error) {
 	g.budgets.timeouts.Add(1)
 	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
-	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})
+	g.slow[r].Load().keep(name, slowMatch{again: now.Add(wait), tries: before.tries + 1})
 	if skipped, ok := g.budgets.lines.Take(now); ok {
 		g.budgets.log.Warn("a permission's pattern takes too long", "user", g.user, "error", err, "left_out", skipped)
 	}

@@ -34,19 +34,19 @@ const (
 // slowPattern is a pattern with a match that has taken too long, and its answers since then. mu guards answers.
 type slowPattern struct {
 	mu      sync.Mutex
-	answers map[string]slowAnswer // by name
+	answers map[string]slowMatch // by name
 }
 
-// slowAnswer is what is known about a name and a slow pattern: whether it matches, or that the match took too long,
+// slowMatch is what is known about a name and a slow pattern: whether it matches, or that the match took too long,
 // tries times in a row.
-type slowAnswer struct {
+type slowMatch struct {
 	matched bool
 	again   time.Time // when to try again; zero: never
 	tries   int
 }
 
 // recall returns the answer for a name, if it is known.
-func (s *slowPattern) recall(name string) (slowAnswer, bool) {
+func (s *slowPattern) recall(name string) (slowMatch, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, known := s.answers[name]
@@ -55,11 +55,11 @@ func (s *slowPattern) recall(name string) (slowAnswer, bool) {
 
 // keep remembers an answer. Above maxSlowNames it forgets all others: clients choose the names, so keeping an order of
 // use would not pay.
-func (s *slowPattern) keep(name string, a slowAnswer) {
+func (s *slowPattern) keep(name string, a slowMatch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answers == nil || len(s.answers) >= maxSlowNames {
-		s.answers = map[string]slowAnswer{}
+		s.answers = map[string]slowMatch{}
 	}
 	s.answers[name] = a
 }

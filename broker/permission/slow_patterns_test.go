@@ -83,7 +83,7 @@ func TestSlowBudgets(t *testing.T) {
 	}
 	s := &slowPattern{}
 	for i := range 2 * maxSlowNames {
-		s.keep(strconv.Itoa(i), slowAnswer{})
+		s.keep(strconv.Itoa(i), slowMatch{})
 	}
 	if len(s.answers) > maxSlowNames {
 		t.Errorf("%d names are kept", len(s.answers))

@@ -79,7 +79,7 @@ func (q *Queue) handleResponse(a *response, out *outbox) {
 		if c := f.op.opens; c != nil && !f.op.closed {
 			c.opened(a.reply, f.op.uncertain, out)
 		}
-		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got, repeated: f.op.uncertain}, out)
+		q.ops.answer(f.op, opResult{reply: a.reply, got: a.got, repeated: f.op.uncertain}, out)
 	case requestOutcome:
 		f.cons.handleOutcome(f.number, a.reply, out)
 	case requestResume:

@@ -32,7 +32,7 @@ func TestCloseLeavesOutcomesOpen(t *testing.T) {
 		}
 		publish("never sent", nil)
 		publish("of a producer", &quorumq.ProducerID{1})
-		q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Renew{}), done: func(a opAnswer) { answers["command"] = a.err }})
+		q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Renew{}), done: func(a opResult) { answers["command"] = a.err }})
 		<-l.submitted
 		q.g.Close()
 		for name, want := range map[string]error{

@@ -42,7 +42,7 @@ func (c *Consumer) creditLocked() {
 	c.crediting, c.credited = true, c.limit
 	c.q.inbox.ops = append(c.q.inbox.ops, &op{
 		header: quorumq.AppendCommand(nil, &quorumq.Credit{Consumer: c.key, Limit: c.base + c.limit}),
-		done: func(opAnswer) {
+		done: func(opResult) {
 			c.q.mu.Lock()
 			defer c.q.mu.Unlock()
 			c.crediting = false

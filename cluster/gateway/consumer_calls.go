@@ -145,7 +145,7 @@ func (c *Consumer) CloseThen(closed func()) {
 	q.post(&op{
 		after:  c,
 		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
-		done: func(opAnswer) {
+		done: func(opResult) {
 			q.mu.Lock()
 			delete(q.consumers, c.key.Session)
 			c.finishFlushes(traffic.ErrConsumerGone)

@@ -11,7 +11,7 @@ func (q *Queue) post(o *op) {
 	q.mu.Lock()
 	if err := q.ended; err != nil {
 		q.mu.Unlock()
-		o.done(opAnswer{err: err})
+		o.done(opResult{err: err})
 		return
 	}
 	if q.running {

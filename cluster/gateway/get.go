@@ -50,7 +50,7 @@ type get struct {
 	autoAck bool
 	op      *op
 	left    bool          // nobody waits for the answer any more
-	answers chan opAnswer // gets the answer, unless left is set
+	answers chan opResult // gets the answer, unless left is set
 }
 
 // Get returns one message, nil if none is ready, and how many are left. Unless autoAck is set, the
@@ -97,7 +97,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *traffic.Delivery, t C
 // ask sends a Get in the queue's order. It is sent once, because a second one could take another
 // message. end is when it is given up.
 func (q *Queue) ask(autoAck bool, end time.Time) *get {
-	t := &get{q: q, autoAck: autoAck, answers: make(chan opAnswer, 1)}
+	t := &get{q: q, autoAck: autoAck, answers: make(chan opResult, 1)}
 	q.mu.Lock()
 	t.s = q.gets.open(q.newSession)
 	t.s.asked++
@@ -111,7 +111,7 @@ func (q *Queue) ask(autoAck bool, end time.Time) *get {
 }
 
 // await waits for the answer, but no longer than ctx.
-func (t *get) await(ctx context.Context) opAnswer {
+func (t *get) await(ctx context.Context) opResult {
 	select {
 	case a := <-t.answers:
 		return a
@@ -124,13 +124,13 @@ func (t *get) await(ctx context.Context) opAnswer {
 	if t.autoAck {
 		err = fmt.Errorf("%w: %w", traffic.ErrUnknownOutcome, err)
 	}
-	return opAnswer{err: err}
+	return opResult{err: err}
 }
 
 // leave ends the wait for the answer, unless the answer has just come. A Get that was not sent is
 // withdrawn. One that was sent goes on, and answered returns what it takes: other clients hold
 // messages of the same session, so the session cannot be closed for it.
-func (t *get) leave() (a opAnswer, has bool) {
+func (t *get) leave() (a opResult, has bool) {
 	q := t.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *get) leave() (a opAnswer, has bool) {
 
 // answered records the answer. A message that arrives with nobody waiting returns to the queue, not
 // as failed.
-func (t *get) answered(a opAnswer) {
+func (t *get) answered(a opResult) {
 	q := t.q
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -58,7 +58,7 @@ func (g *Gateway) GiveBack(ctx context.Context, ts []ConsumerToken) error {
 func (q *Queue) giveBack(k quorumq.ConsumerKey, ids []quorumq.MsgID) <-chan error {
 	outcome := make(chan error, 1)
 	cmd := &quorumq.Requeue{Consumer: k, Ranges: rangesOf(ids), Failed: true}
-	q.post(&op{header: quorumq.AppendCommand(nil, cmd), done: func(a opAnswer) {
+	q.post(&op{header: quorumq.AppendCommand(nil, cmd), done: func(a opResult) {
 		if a.err != nil {
 			outcome <- a.err
 			return

@@ -13,7 +13,7 @@ import (
 
 // unheard returns the op of a command whose answer nobody needs.
 func unheard(c quorumq.Command) *op {
-	return &op{header: quorumq.AppendCommand(nil, c), done: func(opAnswer) {}}
+	return &op{header: quorumq.AppendCommand(nil, c), done: func(opResult) {}}
 }
 
 func (l *opQueue) len() int { return len(l.ops) }
@@ -38,7 +38,7 @@ func (l *opQueue) rewind() {
 
 // answer answers a command once. Further calls do nothing, because a late answer of a former leader
 // may follow.
-func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
+func (l *opQueue) answer(o *op, a opResult, out *outbox) {
 	if o.closed {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *opQueue) answer(o *op, a opAnswer, out *outbox) {
 func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueUID, out *outbox) {
 	switch {
 	case errors.Is(cause, errRefusedForGood):
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, out)
+		l.answer(o, opResult{err: fmt.Errorf("queue %s: %w", q, cause)}, out)
 	case definite && o.repeat == never:
 		l.unsend(o)
 	case definite:
@@ -60,7 +60,7 @@ func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueU
 		o.sent = o.sent && !current
 	case o.repeat == again:
 	default:
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, traffic.ErrUnknownOutcome, cause)}, out)
+		l.answer(o, opResult{err: fmt.Errorf("queue %s: %w: %w", q, traffic.ErrUnknownOutcome, cause)}, out)
 	}
 }
 
@@ -82,7 +82,7 @@ func (l *opQueue) recall(o *op, q id.QueueUID, out *outbox) {
 	if o.sent || o.uncertain {
 		err = traffic.ErrUnknownOutcome
 	}
-	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, out)
+	l.answer(o, opResult{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, out)
 }
 
 // remove removes a command, usually the first one. next still refers to the same command afterwards.
@@ -114,7 +114,7 @@ func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 		if o.sent || o.uncertain {
 			err = traffic.ErrUnknownOutcome
 		}
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: a majority of its members must be up; see quoratectl queue show", q, err)}, out)
+		l.answer(o, opResult{err: fmt.Errorf("queue %s: %w: a majority of its members must be up; see quoratectl queue show", q, err)}, out)
 	}
 }
 
@@ -123,6 +123,6 @@ func (l *opQueue) expire(now time.Time, q id.QueueUID, out *outbox) {
 func (l *opQueue) end(why func(possible bool) error, out *outbox) {
 	for len(l.ops) > 0 {
 		o := l.ops[0]
-		l.answer(o, opAnswer{err: why(o.sent || o.uncertain)}, out)
+		l.answer(o, opResult{err: why(o.sent || o.uncertain)}, out)
 	}
 }

@@ -20,7 +20,7 @@ func TestUncertain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var ops opQueue
-			o := &op{repeat: again, sent: true, done: func(opAnswer) { t.Error("answered") }}
+			o := &op{repeat: again, sent: true, done: func(opResult) { t.Error("answered") }}
 			ops.add([]*op{o})
 			ops.failed(o, c.definite, c.current, raftfsm.ErrUnknownOutcome, 1024, &outbox{})
 			ops.rewind()

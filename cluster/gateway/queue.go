@@ -99,10 +99,10 @@ func (q *Queue) Renew(ctx context.Context) error {
 // do sends a command in the queue's order, with the options in o, and waits for its answer. repeated
 // says that an earlier attempt may have been carried out already.
 func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (r quorumq.Reply, repeated bool, err error) {
-	answers := make(chan opAnswer, 1)
+	answers := make(chan opResult, 1)
 	o.header = quorumq.AppendCommand(nil, cmd)
 	o.deadline = time.Now().Add(q.g.cfg.CommandTimeout)
-	o.done = func(a opAnswer) { answers <- a }
+	o.done = func(a opResult) { answers <- a }
 	q.post(&o)
 	select {
 	case a := <-answers:

@@ -163,7 +163,7 @@ func TestCommandWithoutHandOver(t *testing.T) {
 	withoutWaiting(t, func(t *testing.T) {
 		q, l := ledQueue(t)
 		answered := false
-		q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Purge{}), done: func(a opAnswer) { answered = a.err == nil }})
+		q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Purge{}), done: func(a opResult) { answered = a.err == nil }})
 		if n := len(l.submitted); n != 1 {
 			t.Fatalf("the leader has %d commands when it was posted", n)
 		}
@@ -229,7 +229,7 @@ func TestAnswerBehindDeliveries(t *testing.T) {
 		before := -1
 		q.post(&op{
 			header: quorumq.AppendCommand(nil, &quorumq.Cancel{Consumer: c.key}), after: c,
-			done: func(a opAnswer) {
+			done: func(a opResult) {
 				if before = len(got); a.err != nil || a.reply.Code != quorumq.CodeOK {
 					t.Errorf("cancelled with code %d, %v", a.reply.Code, a.err)
 				}

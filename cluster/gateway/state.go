@@ -164,7 +164,7 @@ type op struct {
 	repeat   repeat
 	recall   bool      // taken back if the context of do ends before it is sent
 	deadline time.Time // zero: none
-	done     func(opAnswer)
+	done     func(opResult)
 	// after, if not nil, is the consumer whose decisions go first.
 	after *Consumer
 	// opens, if not nil, is the consumer that this command registers.
@@ -187,8 +187,8 @@ const (
 	never
 )
 
-// opAnswer is how an op ended: the queue's reply, or why there is none.
-type opAnswer struct {
+// opResult is how an op ended: the queue's reply, or why there is none.
+type opResult struct {
 	reply    quorumq.Reply
 	got      *traffic.Delivery
 	repeated bool // an earlier attempt may have been carried out

@@ -122,7 +122,7 @@ func (c *consumer) extend() {
 	r := quorumq.MsgIDRange{First: c.got[0], Last: c.got[c.w.rng.IntN(len(c.got))]}
 	c.w.event("extend session first last", int64(c.key.Session), int64(r.First), int64(r.Last))
 	cmd := &quorumq.Extend{Consumer: c.key, TimeoutMs: 1 + c.w.rng.Int64N(3000), Ranges: []quorumq.MsgIDRange{r}}
-	c.end.send(quorumq.AppendCommand(nil, cmd), nil, func(answer) {})
+	c.end.send(quorumq.AppendCommand(nil, cmd), nil, func(callResult) {})
 }
 
 // use follows whether a queue is used (QX-1).

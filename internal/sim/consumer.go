@@ -104,7 +104,7 @@ func (c *consumer) ask() {
 	}
 	c.asking = true
 	key := c.key
-	c.end.send(quorumq.AppendCommand(nil, &quorumq.Get{Session: key.SessionKey}), nil, func(a answer) {
+	c.end.send(quorumq.AppendCommand(nil, &quorumq.Get{Session: key.SessionKey}), nil, func(a callResult) {
 		if c.node < 0 || c.key != key {
 			return
 		}
@@ -130,7 +130,7 @@ func (c *consumer) pump() {
 				Consumer: key, Prefetch: c.w.swarm.prefetch, AutoAck: c.autoAck, Credit: c.credit,
 				HasTimeout: c.timeout > 0, TimeoutMs: c.timeout,
 			}
-			e.send(quorumq.AppendCommand(nil, cmd), nil, func(a answer) { c.opened(key, a.reply) })
+			e.send(quorumq.AppendCommand(nil, cmd), nil, func(a callResult) { c.opened(key, a.reply) })
 		}
 		return
 	}
@@ -152,7 +152,7 @@ func (c *consumer) pump() {
 		if body != nil {
 			bodies = [][]byte{body}
 		}
-		e.send(quorumq.AppendCommand(nil, cmd), bodies, func(a answer) { c.decided(key, cmd, number, attempt, a.reply) })
+		e.send(quorumq.AppendCommand(nil, cmd), bodies, func(a callResult) { c.decided(key, cmd, number, attempt, a.reply) })
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *consumer) grant() {
 	c.granting, c.granted = true, limit
 	key, attempt := c.key, c.end.attempt
 	cmd := &quorumq.Credit{Consumer: key, Limit: limit}
-	c.end.send(quorumq.AppendCommand(nil, cmd), nil, func(answer) {
+	c.end.send(quorumq.AppendCommand(nil, cmd), nil, func(callResult) {
 		if c.node >= 0 && c.key == key && c.end.attempt == attempt {
 			c.granting = false
 		}
@@ -178,25 +178,25 @@ func (c *consumer) grant() {
 func (c *consumer) resume() {
 	e, key, after, attempt, to := c.end, c.key, c.tracker.Last(), c.end.attempt, c.end.target
 	c.w.request(e.n.idx, to,
-		func(reply func(answer)) { reply(e.g.reps[to].assigned(key, after)) },
-		func(a answer) { e.answered(a, attempt, to, func(a answer) { c.resumed(key, a) }) })
+		func(reply func(callResult)) { reply(e.g.reps[to].assigned(key, after)) },
+		func(a callResult) { e.answered(a, attempt, to, func(a callResult) { c.resumed(key, a) }) })
 }
 
 // assigned answers a resume.
-func (r *replica) assigned(k quorumq.ConsumerKey, after quorumq.MsgID) answer {
+func (r *replica) assigned(k quorumq.ConsumerKey, after quorumq.MsgID) callResult {
 	if r.g.deleted {
-		return answer{err: noSuchQueue}
+		return callResult{err: noSuchQueue}
 	}
 	if !r.leads {
-		return answer{err: notLeader, hint: r.known}
+		return callResult{err: notLeader, hint: r.known}
 	}
-	a := answer{held: r.m.q.Assigned(nil, k, after)}
+	a := callResult{held: r.m.q.Assigned(nil, k, after)}
 	a.reply.LastMsgID, a.known = r.m.q.LastMsgID(k)
 	return a
 }
 
 // resumed passes over the answer to a consumer that was closed, or opened anew, meanwhile.
-func (c *consumer) resumed(key quorumq.ConsumerKey, a answer) {
+func (c *consumer) resumed(key quorumq.ConsumerKey, a callResult) {
 	if c.node < 0 || c.key != key {
 		return
 	}

@@ -120,7 +120,7 @@ func (e *end) pump() {
 	for _, o := range e.ops {
 		if !o.sent {
 			o.sent = true
-			e.send(o.header, nil, func(answer) { e.ops = slices.DeleteFunc(e.ops, func(x *op) bool { return x == o }) })
+			e.send(o.header, nil, func(callResult) { e.ops = slices.DeleteFunc(e.ops, func(x *op) bool { return x == o }) })
 		}
 	}
 	for e.enqueues < enqueuesInFlight {
@@ -131,7 +131,7 @@ func (e *end) pump() {
 		e.enqueues++
 		first, n, attempt := cmd.First, len(cmd.Messages), e.attempt
 		e.renumber(&cmd)
-		e.send(quorumq.AppendCommand(nil, &cmd), bodies, func(a answer) {
+		e.send(quorumq.AppendCommand(nil, &cmd), bodies, func(a callResult) {
 			if attempt == e.attempt {
 				e.enqueues--
 			}
@@ -154,15 +154,15 @@ func (e *end) renumber(cmd *quorumq.Enqueue) {
 
 // send carries a command to the target; a failure begins a new attempt. A success counts
 // whatever attempt it is of.
-func (e *end) send(header []byte, bodies [][]byte, done func(answer)) {
+func (e *end) send(header []byte, bodies [][]byte, done func(callResult)) {
 	attempt, to := e.attempt, e.target
 	e.n.w.request(e.n.idx, to,
-		func(reply func(answer)) { e.g.reps[to].propose(header, bodies, reply) },
-		func(a answer) { e.answered(a, attempt, to, done) })
+		func(reply func(callResult)) { e.g.reps[to].propose(header, bodies, reply) },
+		func(a callResult) { e.answered(a, attempt, to, done) })
 }
 
 // answered takes an answer for what it says, and sends again after one that says nothing.
-func (e *end) answered(a answer, attempt, from int, done func(answer)) {
+func (e *end) answered(a callResult, attempt, from int, done func(callResult)) {
 	switch {
 	case e.closed:
 	case a.err == ok:

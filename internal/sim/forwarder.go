@@ -143,8 +143,8 @@ func (f *forwarder) send(n *targetQueue, settled quorumq.Seq) {
 	w.event("transfer source target first count", int64(g.uid), int64(n.uid), int64(flying[0].d.Seq), int64(len(flying)))
 	header, attempt := quorumq.AppendCommand(nil, t), n.attempt
 	w.request(f.r.node.idx, to,
-		func(reply func(answer)) { target.reps[to].propose(header, bodies, reply) },
-		func(a answer) { f.transferred(n, attempt, flying, a) })
+		func(reply func(callResult)) { target.reps[to].propose(header, bodies, reply) },
+		func(a callResult) { f.transferred(n, attempt, flying, a) })
 	if w.cfg.Fault == FaultEarlySettle {
 		for _, l := range flying {
 			l.stored = append(l.stored, n.uid)
@@ -153,7 +153,7 @@ func (f *forwarder) send(n *targetQueue, settled quorumq.Seq) {
 }
 
 // transferred takes the answer to a Transfer (DL-26).
-func (f *forwarder) transferred(n *targetQueue, attempt int, flying []*deadLetter, a answer) {
+func (f *forwarder) transferred(n *targetQueue, attempt int, flying []*deadLetter, a callResult) {
 	if f.r.fwd != f || n.attempt != attempt {
 		return
 	}
@@ -187,7 +187,7 @@ func (f *forwarder) settle(done []quorumq.Seq) {
 	f.settles++
 	number := f.settles
 	f.settling, f.settleUntil = number, w.now+minTransit+w.rng.Int64N(transitSpread)
-	f.r.propose(quorumq.AppendCommand(nil, cmd), nil, func(a answer) {
+	f.r.propose(quorumq.AppendCommand(nil, cmd), nil, func(a callResult) {
 		if f.settling != number {
 			return
 		}

@@ -25,11 +25,11 @@ type entry struct {
 // proposal is a command that a leader has not committed yet.
 type proposal struct {
 	entry
-	done func(answer) // nil: nobody waits
+	done func(callResult) // nil: nobody waits
 }
 
-// answer is what a question came to.
-type answer struct {
+// callResult is what a question came to.
+type callResult struct {
 	err   failure
 	hint  int // who leads, with notLeader; -1: not known
 	reply quorumq.Reply
@@ -103,17 +103,17 @@ func newGroup(w *world, uid id.QueueUID, place int) *group {
 }
 
 // propose hands a command to a member.
-func (r *replica) propose(c []byte, bodies [][]byte, done func(answer)) {
+func (r *replica) propose(c []byte, bodies [][]byte, done func(callResult)) {
 	g := r.g
 	if done == nil {
-		done = func(answer) {}
+		done = func(callResult) {}
 	}
 	p := proposal{entry: entry{term: r.term, lead: -1, header: c, bodies: bodies}, done: done}
 	switch {
 	case g.deleted:
-		done(answer{err: noSuchQueue})
+		done(callResult{err: noSuchQueue})
 	case !r.believes:
-		done(answer{err: notLeader, hint: r.known})
+		done(callResult{err: notLeader, hint: r.known})
 	case g.leader == r.node.idx && g.term == r.term:
 		r.stamp(&p.entry)
 		g.pending = append(g.pending, p)
@@ -134,7 +134,7 @@ func (g *group) commit(n int) {
 		g.append(&p.entry)
 		reply := r.catchUp(uint64(len(g.log)))
 		if p.done != nil {
-			p.done(answer{reply: reply})
+			p.done(callResult{reply: reply})
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (r *replica) cease() {
 	r.orphans = nil
 	for i := range orphans {
 		if orphans[i].done != nil {
-			orphans[i].done(answer{err: unknownOutcome})
+			orphans[i].done(callResult{err: unknownOutcome})
 		}
 	}
 }

@@ -31,11 +31,11 @@ func (w *world) send(from, to int, f frame) {
 }
 
 // request carries a question and, if the connection lasts, its answer.
-func (w *world) request(from, to int, ask func(reply func(answer)), take func(answer)) {
+func (w *world) request(from, to int, ask func(reply func(callResult)), take func(callResult)) {
 	p := w.pair(from, to)
 	gen := p.gen
 	w.send(from, to, func() {
-		ask(func(a answer) {
+		ask(func(a callResult) {
 			if p.gen == gen {
 				w.send(to, from, func() { take(a) })
 			}

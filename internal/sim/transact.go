@@ -100,8 +100,8 @@ func (t *transaction) try() {
 	attempt := t.attempt
 	w.event("transact queue session first try", int64(t.g.uid), int64(t.key.Session), int64(t.ranges[0].First), int64(t.tries))
 	w.request(at, to,
-		func(reply func(answer)) { t.g.reps[to].propose(t.header, t.bodies, reply) },
-		func(a answer) {
+		func(reply func(callResult)) { t.g.reps[to].propose(t.header, t.bodies, reply) },
+		func(a callResult) {
 			if t.attempt == attempt && a.err != ok {
 				t.attempt = 0
 			}

@@ -21,23 +21,23 @@ type fault struct {
 // Error is the API's reason, which names the thing, its value and the remedy.
 func (f *fault) Error() string { return f.Reason }
 
-// answer takes an answer of the API, in memory.
-type answer struct {
+// responseBuffer keeps an answer of the API in memory.
+type responseBuffer struct {
 	code   int
 	header http.Header
 	body   bytes.Buffer
 }
 
-func (a *answer) Header() http.Header { return a.header }
+func (a *responseBuffer) Header() http.Header { return a.header }
 
 // WriteHeader takes the first code, as a server does.
-func (a *answer) WriteHeader(code int) {
+func (a *responseBuffer) WriteHeader(code int) {
 	if a.code == 0 {
 		a.code = code
 	}
 }
 
-func (a *answer) Write(b []byte) (int, error) {
+func (a *responseBuffer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.body.Write(b)
 }
@@ -69,7 +69,7 @@ func request(ctx context.Context, like *http.Request, token, method, path string
 }
 
 // exchange sends a request to the API as this visitor. It returns a *fault if the API refuses, together with the answer.
-func (v *visit) exchange(method, path string, header http.Header, body io.Reader) (*answer, error) {
+func (v *visit) exchange(method, path string, header http.Header, body io.Reader) (*responseBuffer, error) {
 	r, err := request(v.Context(), v.Request, v.token, method, path, body)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (v *visit) exchange(method, path string, header http.Header, body io.Reader
 	for name := range header {
 		r.Header.Set(name, header.Get(name))
 	}
-	a := &answer{header: http.Header{}}
+	a := &responseBuffer{header: http.Header{}}
 	v.site.API.ServeHTTP(a, r)
 	if a.code >= http.StatusMultipleChoices {
 		return a, faultOf(a, path)
@@ -118,7 +118,7 @@ func (v *visit) call(method, path string, body, out any) (silent []string, err e
 const noRoute = "no_route"
 
 // faultOf reads an answer that is an error.
-func faultOf(a *answer, path string) *fault {
+func faultOf(a *responseBuffer, path string) *fault {
 	f := &fault{Code: a.code}
 	err := json.Unmarshal(a.body.Bytes(), f)
 	nowhere := a.code < http.StatusBadRequest || f.Kind == noRoute

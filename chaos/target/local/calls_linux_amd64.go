@@ -45,8 +45,8 @@ type notification struct {
 	args       [6]uint64
 }
 
-// answer is struct seccomp_notif_resp.
-type answer struct {
+// seccompResponse is struct seccomp_notif_resp.
+type seccompResponse struct {
 	id    uint64
 	value int64
 	err   int32
@@ -155,20 +155,20 @@ func (t *tamperer) serve(listener int) {
 		case hit && how.Delay > 0:
 			go func() {
 				time.Sleep(how.Delay) // what is asked for: the caller waits as long
-				t.reply(listener, answer{id: n.id, flags: answerContinue})
+				t.reply(listener, seccompResponse{id: n.id, flags: answerContinue})
 			}()
 		case hit && how.Tear > 0:
 			t.fail(t.tear(&n, how.Tear))
 		case hit:
-			t.reply(listener, answer{id: n.id, err: -int32(syscall.EIO)})
+			t.reply(listener, seccompResponse{id: n.id, err: -int32(syscall.EIO)})
 		default:
-			t.reply(listener, answer{id: n.id, flags: answerContinue})
+			t.reply(listener, seccompResponse{id: n.id, flags: answerContinue})
 		}
 	}
 }
 
 // reply answers a call. One whose caller is gone needs no answer.
-func (t *tamperer) reply(listener int, a answer) {
+func (t *tamperer) reply(listener int, a seccompResponse) {
 	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(listener), notifySend, uintptr(unsafe.Pointer(&a))); e != 0 && e != syscall.ENOENT {
 		t.fail(e)
 	}
