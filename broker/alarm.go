@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Alarm says why this node takes no messages from its clients for a while (PUB-10). Clients can still consume and
+// Alarm is why this node takes no messages from its clients for a while (PUB-10). Clients can still consume and
 // settle, because that makes room.
 type Alarm struct {
 	// Reason names the shortage and its remedy.
@@ -26,8 +26,8 @@ type Alarms struct {
 	now atomic.Pointer[Alarm]
 }
 
-// Now returns the current alarm, nil if there is none. While there is one, listeners hold publishers back; a message
-// that has reached Publish is still published. Now takes no lock, because every publish calls it.
+// Now returns the current alarm, or nil. During an alarm, listeners hold publishers back; a message that has reached
+// Publish is still published. Now takes no lock, because every publish calls it.
 func (a *Alarms) Now() *Alarm { return a.now.Load() }
 
 // Raise holds this node's publishers back until End is called. If there is an alarm already, Raise replaces its reason.

@@ -66,7 +66,7 @@ func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Bindi
 	return b.unknown.of(ctx, v, about, x.Arguments, found, isNew)
 }
 
-// Unbind removes a binding; it succeeds if there is none (EX-13).
+// Unbind removes a binding; it succeeds if the binding does not exist (EX-13).
 func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 	return b.proposeBinding(ctx, &x, &catalog.Unbind{
 		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),

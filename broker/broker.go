@@ -253,7 +253,7 @@ func (b *Broker) makeParts() {
 	})
 }
 
-// run starts the background work, which goes on until Close.
+// run starts the background work, which runs until Close.
 func (b *Broker) run() {
 	c := b.cluster
 	b.running.Go(func() { b.Connections.EndOwned(b.life) })
@@ -287,7 +287,7 @@ func (b *Broker) Close() {
 	b.running.Wait()
 }
 
-// Ready returns nil if this node can serve clients, else an error that says what is missing.
+// Ready returns nil if this node can serve clients, else an error with what is missing.
 func (b *Broker) Ready() error {
 	c := b.cluster
 	if c.Unloader().Draining() {

@@ -36,7 +36,7 @@ type Consume struct {
 	Channel uint32
 }
 
-// origin is what never changes of what operators see of a consumer, and the consumer's connection.
+// origin has the properties of a consumer that operators see and that never change, and the consumer's connection.
 type origin struct {
 	info       clients.ConsumerInfo
 	connection *connections.Connection // nil: the node itself is the client

@@ -64,8 +64,9 @@ func (c *Consumer) deliver(ds []traffic.Delivery) {
 	c.wake()
 }
 
-// skip notes that n deliveries up to an id will never arrive: they were on their way when their leader failed. They take
-// up none of the credit, or the queue would assign nothing more to a consumer that has lost all that its credit allowed.
+// skip records that n deliveries up to an id will never arrive: they were on their way when their leader failed. They
+// must not use up credit, or the queue would assign nothing more to a consumer that has lost all that its credit
+// allowed.
 func (c *Consumer) skip(n uint64, upTo quorumq.MsgID) {
 	c.mu.Lock()
 	c.skipped = uint64(upTo)
@@ -349,7 +350,7 @@ func (c *Consumer) AddCredit(n uint32) error {
 	return nil
 }
 
-// hide removes the consumer from what operators see and from what limits count.
+// hide removes the consumer from the lists of operators and from the counts of limits.
 func (c *Consumer) hide() {
 	c.b.clients.HideConsumer(c.shown)
 	c.mu.Lock()

@@ -24,7 +24,7 @@ const (
 const annotationDeliveryTime = "x-opt-delivery-time"
 
 // delayOf returns the delay that a client's decision asks for: d, or else the time in the
-// annotation. If something is wrong, reason says what, and arg and value name it.
+// annotation. If something is wrong, reason describes it, and arg and value name it.
 func delayOf(o Outcome, d Delay, annotations message.Table) (_ quorumq.Delay, arg, value, reason string) {
 	if o != Requeue {
 		if d != (Delay{}) {

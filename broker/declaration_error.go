@@ -57,7 +57,7 @@ func aboutKeys(err error, headers message.Table) error {
 	return err
 }
 
-// valueOf returns the value of an argument, nil if there is none.
+// valueOf returns the value of an argument, or nil.
 func valueOf(t message.Table, name string) *message.Value {
 	v, there := t.Get(name)
 	if !there {

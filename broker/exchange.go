@@ -93,8 +93,8 @@ func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about failu
 	return b.Permissions.PermitNew(ctx, permission.Exchange(x.VHost, x.Name), alternate, sends)
 }
 
-// DeleteExchange removes an exchange and its bindings; it succeeds if there is none. With ifUnused, it refuses an
-// exchange that is the source of a binding.
+// DeleteExchange removes an exchange and its bindings; it succeeds if the exchange does not exist. With ifUnused, it
+// refuses an exchange that is the source of a binding.
 func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
 	name = catalog.StripName(name)
 	about := failure.Error{VHost: vhost, Kind: "exchange", Name: name}

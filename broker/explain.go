@@ -276,7 +276,7 @@ func (b *Broker) mortal(
 	return nil, left, &about
 }
 
-// reasonOf returns the reason with the name that x-death uses, 0 if there is none.
+// reasonOf returns the reason with the name that x-death uses, or 0.
 func reasonOf(word string) quorumq.Reason {
 	for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 		if r.String() == word {

@@ -250,7 +250,7 @@ func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.P
 	}
 }
 
-// report reports how far the choice of messages is.
+// report reports the progress of the choice of messages.
 func (m *mover) report(report func(operation.Progress), trouble string) {
 	detail := fmt.Sprintf("%d taken", m.taken) + m.staying()
 	if trouble != "" {

@@ -44,14 +44,14 @@ type ResultKind uint8
 
 // The kinds of result.
 const (
-	// Confirmed: all queues that the message was routed to have stored it, or there were none and
-	// Mandatory was not set.
+	// Confirmed: all queues that the message was routed to have stored it, or it was routed to none and Mandatory was
+	// not set.
 	Confirmed ResultKind = iota + 1
 	// Rejected: at least one queue did not take it (PUB-4).
 	Rejected
 	// Returned: the message is mandatory and was routed to no queue (PUB-3).
 	Returned
-	// Invalid: the message is at fault, and Err says why; nothing was stored.
+	// Invalid: the message is at fault, and Err has the reason; nothing was stored.
 	Invalid
 )
 
@@ -69,7 +69,7 @@ type Result struct {
 	Err      error // with Invalid: a *failure.Error
 }
 
-// RejectionCause says why a queue did not take a message.
+// RejectionCause is why a queue did not take a message.
 type RejectionCause uint8
 
 // The causes.

@@ -130,8 +130,7 @@ func permitUserID(m *Publish, d *permission.SendRight) error {
 	return &about
 }
 
-// permitKeys checks that all keys of a message are within a topic permission (VH-8); bounds is nil
-// if there is none.
+// permitKeys checks that all keys of a message are within a topic permission (VH-8); bounds is nil without one.
 func permitKeys(m *Publish, keys []string, x *catalog.Exchange, bounds *permission.Grant) error {
 	if bounds == nil || x.Type != catalog.ExchangeTopic {
 		return nil

@@ -58,8 +58,8 @@ type Deletion struct {
 // drainDeleteWait is how long DeleteQueue waits until the queue has dead-lettered its messages.
 const drainDeleteWait = 2 * time.Second
 
-// DeleteQueue removes a queue; it succeeds if there is none. A queue that dead-letters its messages first may outlast
-// the call.
+// DeleteQueue removes a queue; it succeeds if the queue does not exist. A queue that dead-letters its messages first
+// may outlast the call.
 func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deletion) (Deleted, error) {
 	c := b.cluster
 	name = catalog.StripName(name)
@@ -104,7 +104,8 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 	return gone, nil
 }
 
-// sealTries is how often condemn asks again for a queue that is empty when it asks, and is not when it is to be sealed.
+// sealTries is how often condemn asks again for a queue that is empty when it asks but no longer when it is to be
+// sealed.
 const sealTries = 3
 
 // condemn checks the conditions of a deletion, and returns what the queue holds. With seals, a queue that must be empty

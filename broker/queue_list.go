@@ -167,7 +167,7 @@ func (l *QueueList) Policy(i int) string {
 	return policyName(user)
 }
 
-// state is the state of a queue with these figures; nil: there are none.
+// state is the state of a queue with these figures, which may be nil.
 func (l *QueueList) state(rec *catalog.QueueRecord, f *cluster.QueueFigures) string {
 	switch {
 	case f != nil && (rec.DrainDeleting > 0 || f.Overview.DrainDeleting):

@@ -11,7 +11,8 @@ import (
 //
 // A declare of what exists is only compared with it, so it needs fewer rights than one that creates it (VH-7), and its
 // arguments are not checked. It must not be proposed: what this node's view has may have been deleted, and the
-// catalog would create it without those checks. So a view that has it is confirmed first, and compared answers by it.
+// catalog would create it without those checks. So a view that has it is confirmed first, and compared answers from
+// it.
 func (b *Broker) viewToDeclare(ctx context.Context, exists func(*catalog.View) bool) (*catalog.View, error) {
 	v := b.view()
 	if !exists(v) {

@@ -37,8 +37,8 @@ func (b *Broker) ReplyExists(ctx context.Context, vhost, address string) bool {
 	return address == names.ReplyTo || b.replyQueue(ctx, vhost, address) != ""
 }
 
-// replyQueue returns the queue that an address leads to, "" if there is none. It waits until this
-// node's view has the catalog's index in the address. The name of such a queue is not an address.
+// replyQueue returns the queue to which an address leads, or "". It waits until this node's view has the catalog's
+// index in the address. The name of such a queue is not an address.
 func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 	secret, number, _ := strings.Cut(strings.TrimPrefix(address, names.ReplyTo+"."), ".")
 	index, err := strconv.ParseUint(number, 36, 64)

@@ -14,7 +14,8 @@ const (
 	figuresFreshFor = time.Second
 	// figuresTimeout bounds a question to all nodes for them; nodes that do not answer within 2 s are left out.
 	figuresTimeout = 5 * time.Second
-	// lossesWait bounds the wait for lost members, from the question on, where the figures of a single queue are there.
+	// lossesWait bounds the wait for lost members, from the question on, once the figures of a single queue are
+	// there.
 	lossesWait = 200 * time.Millisecond
 )
 

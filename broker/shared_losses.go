@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// sharedLosses are the newest lost members, which lists and single queues share like sharedFigures. A question to the nodes
-// goes on when those who wanted the answer do not wait for it any longer. All methods may be called concurrently.
+// sharedLosses are the newest lost members, which lists and single queues share like sharedFigures. A question to the
+// nodes continues when those who wanted the answer no longer wait for it. All methods may be called concurrently.
 type sharedLosses struct {
 	ask func(context.Context) map[id.QueueUID][]id.NodeID // asks all nodes
 

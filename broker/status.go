@@ -47,8 +47,8 @@ type Queue struct {
 	// SettingsPending says that the queue's leader had other settings in force than the newest when it gave the figures
 	// . It is false without figures.
 	SettingsPending bool
-	// DeclaredBy is the user that declared the queue, "" if there is none or it is not known. CountsForDeclarer reports
-	// whether the queue counts towards the limits of this user (VH-17).
+	// DeclaredBy is the user that declared the queue, "" if there was no login or the user is not known.
+	// CountsForDeclarer reports whether the queue counts towards the limits of this user (VH-17).
 	DeclaredBy        string
 	CountsForDeclarer bool
 	State             string // one of the states; "" if figures were not asked for
@@ -230,8 +230,8 @@ func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID
 	return out
 }
 
-// age returns the milliseconds from since to now, 0 if since is 0. The queue's own time is that of its newest command,
-// and stands still while there are none; so age takes the later of the two.
+// age returns the milliseconds from since to now, 0 if since is 0. The queue's own time is that of its newest
+// command, and stands still without commands, so age takes the later of the two.
 func age(o *quorumq.Overview, since quorumq.Time, now time.Time) uint64 {
 	if since == 0 {
 		return 0

@@ -33,8 +33,7 @@ func (u *Unit) add(uid id.QueueUID, q enqueuer, p gateway.Part) {
 	s.bytes += gateway.UnitBytes(p.Body)
 }
 
-// share returns a queue's share, and begins it if there is none. It searches all shares: a unit has
-// few queues.
+// share returns a queue's share, and begins it if necessary. It searches all shares: a unit has few queues.
 func (u *Unit) share(uid id.QueueUID, q enqueuer) *share {
 	for i := range u.shares {
 		if u.shares[i].uid == uid {

@@ -12,13 +12,13 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// ErrNoProgress ends a copy or a restore of a queue that came no further for the patience of the request. The error that
-// wraps it has the last reason, too.
+// ErrNoProgress ends a copy or a restore of a queue that made no progress for the patience of the request. The error
+// that wraps it also has the last reason.
 var ErrNoProgress = errors.New("client: no progress")
 
 // Patience bounds a call that tries again and again while the queue has no leader, or no node can do the work.
 type Patience struct {
-	// For is how long tries may bring nothing new before the call ends with ErrNoProgress; 0: until ctx ends.
+	// For is how long tries may make no progress before the call ends with ErrNoProgress; 0: until ctx ends.
 	For time.Duration
 	// Waiting, unless nil, is called before each further try with the reason why the last one failed.
 	Waiting func(error)
@@ -36,15 +36,15 @@ type tries struct {
 
 func (p Patience) begin() *tries { return &tries{Patience: p, since: time.Now()} }
 
-// reached notes how far a try has come; only what is more than before is progress.
+// reached records how much a try has done; only more than any earlier try counts as progress.
 func (t *tries) reached(n uint64) {
 	if n > t.most {
 		t.most, t.since = n, time.Now()
 	}
 }
 
-// bound ends ctx when the patience is over, until progress is noted again through more. Without a patience it ends with
-// the call.
+// bound ends ctx when the patience is over; each report of progress through more starts the patience again. Without a
+// patience it ends with the call.
 func (t *tries) bound(ctx context.Context) (bounded context.Context, more, end func()) {
 	bounded, cancel := context.WithCancel(ctx)
 	if t.For <= 0 {
@@ -80,8 +80,8 @@ type ExportQueueRequest struct {
 
 // ExportQueue passes a copy of a queue to block, in the blocks of docs/formats/backup.md: every message that was
 // confirmed before the call and has not left the queue. block must not keep one. begin is called before the first
-// block, again if the copy begins anew on another node; an error of begin or block ends the call. Only ctx and the
-// patience bound it. The caller needs the tag administrator.
+// block, and again if the copy starts over on another node; an error of begin or block ends the call. Only ctx and
+// the patience bound it. The caller needs the tag administrator.
 func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin func() error, block func([]byte) error) error {
 	var own error // of the caller's functions
 	order := newAddressOrder(r.Nodes)
@@ -138,7 +138,7 @@ type RestoreQueueRequest struct {
 	Seen func(Restored)
 }
 
-// Restored is how far a restore has come.
+// Restored is the progress of a restore.
 type Restored struct {
 	Stored, Refused uint64
 }

@@ -49,8 +49,8 @@ type ClusterNode struct {
 	Clock *ClockStatus `api:"clock"`
 	// Refused is why the answering node refuses this one; empty: it does not.
 	Refused string `api:"refused"`
-	// LostMembers is how many members of queues on the node have lost what they had stored and are not
-	// built anew yet; only with details, from nodes that answer.
+	// LostMembers is how many members of queues on the node have lost what they had stored and are not rebuilt yet;
+	// only with details, from nodes that answer.
 	LostMembers uint32 `api:"lost_members"`
 }
 

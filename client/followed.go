@@ -41,7 +41,7 @@ func (k JobKind) proto() brokerv1.FollowedJobKind {
 	return brokerv1.FollowedJobKind_FOLLOWED_JOB_KIND_UNSPECIFIED
 }
 
-// JobProgress is how far a job is: Done of Total in a unit. Total is 0 while it is not known.
+// JobProgress is the progress of a job: Done of Total in a unit. Total is 0 while it is not known.
 type JobProgress struct {
 	Phase       string
 	Done, Total int64
@@ -62,7 +62,7 @@ type Job struct {
 	mu        sync.Mutex // guards what follows
 	operation string
 	progress  *JobProgress // nil: it was sent
-	end       *string      // nil: it goes on
+	end       *string      // nil: it is still running
 }
 
 // FollowJob shows a job as an operation until Job.End. A cluster of an older build shows none, and the job's Operation
@@ -201,7 +201,7 @@ func (j *Job) show(ctx context.Context, n *node, begun func()) error {
 	}
 }
 
-// answer takes what a node says.
+// answer processes a node's response.
 func (j *Job) answer(r *brokerv1.FollowJobResponse) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -14,7 +14,7 @@ type TailLogRequest struct {
 	Level string `api:"level"`
 	// Limit of the lines that are there already; 0: 100.
 	Limit uint32 `api:"limit"`
-	// Follow goes on with new lines.
+	// Follow continues with new lines as they are written.
 	Follow bool `api:"follow"`
 }
 

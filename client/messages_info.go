@@ -155,7 +155,7 @@ type DeadLetterExplained struct {
 	Targets []RoutedQueue `api:"targets"`
 	// Cyclic are queues that it would be routed to and that are left out because of a cycle.
 	Cyclic []string `api:"cyclic"`
-	// Cause and Why are why there is no target; Cause is none if there is one.
+	// Cause and Why are the reason why there is no target; Cause is "none" if there is a target.
 	Cause string `api:"cause"`
 	Why   string `api:"why"`
 	// Settings of the queue about dead-lettering, and their sources.

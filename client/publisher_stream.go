@@ -67,7 +67,7 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 		return broken(s, err)
 	}
 	p.rewind(n)
-	together := &atomic.Uint32{} // messages that a request may carry; 0: the node has not said so
+	together := &atomic.Uint32{} // messages that a request may carry; 0: the node has not announced it
 	received := make(chan error, 1)
 	go func() {
 		var dones []func(Result, error)

@@ -15,7 +15,7 @@ type QueueInfo struct {
 	Leader  string   `api:"leader"`
 	Members []string `api:"members"`
 	// Online are the members whose nodes the answering node reaches, without those that do not vote yet,
-	// because they are new or are built anew, or that have lost what they had stored; only with figures.
+	// because they are new or being rebuilt, or that have lost what they had stored; only with figures.
 	Online []string `api:"online"`
 	// Stats and Raft are nil while no leader answers.
 	Stats *QueueStats `api:"stats"`

@@ -27,8 +27,7 @@ const maxTableDepth = 32
 
 func (t Table) proto() (*brokerv1.Table, error) { return tableToProto(t, 0) }
 
-// tableToProto writes the fields sorted by name: Go's maps have no order, and equal tables shall be
-// equal bytes.
+// tableToProto writes the fields sorted by name: Go's maps have no order, and equal tables must be equal bytes.
 func tableToProto(t Table, depth int) (*brokerv1.Table, error) {
 	if t == nil {
 		return nil, nil

@@ -10,9 +10,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// TLS names what protects the connections to the nodes. All files are PEM. They are read
-// by New, and those of the client's own certificate again for every connection, so that
-// new ones count without a new client.
+// TLS names what protects the connections to the nodes. All files are PEM. New reads them. The files of the client's
+// own certificate are read again for every connection, so that a renewed certificate is used without a new client.
 type TLS struct {
 	// CA holds the authorities that issue the nodes' certificates; "": those that the
 	// system trusts.
@@ -50,8 +49,7 @@ func (t *TLS) credentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(c), errors.Join(errs...)
 }
 
-// own reads the client's certificate anew for each handshake, so that a renewed one needs no
-// restart.
+// own reads the client's certificate for each handshake, so that a renewed one needs no restart.
 func (t *TLS) own() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {

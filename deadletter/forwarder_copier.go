@@ -75,8 +75,8 @@ func (x *Copier) Close() { x.cancel() }
 // Wait waits until a closed copier's goroutine has ended.
 func (x *Copier) Wait() { x.done.Wait() }
 
-// Busy reports whether copies wait or are being sent. One that was handed to its target's gateway does not count: that
-// goes on without the copier.
+// Busy reports whether copies wait or are being sent. A copy that was handed to its target's gateway does not count:
+// the gateway continues without the copier.
 func (x *Copier) Busy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -31,7 +31,7 @@ func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
 	f.mu.Lock()
 	f.holds = append(f.holds, h)
 	waits := f.running && f.ctx.Err() == nil
-	f.woken = f.woken || waits // the goroutine goes on until it has called then
+	f.woken = f.woken || waits // the goroutine runs until it has called then
 	h.notified = !waits
 	f.look()
 	f.mu.Unlock()

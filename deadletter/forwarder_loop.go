@@ -43,7 +43,7 @@ type forwarding struct {
 	swept     uint64 // index of the view of the last pass
 	again     bool   // a pass is due though the view is the same
 	nextSweep time.Time
-	sweepNext time.Time // when the pass goes on while dead letters are on their way
+	sweepNext time.Time // when the pass continues while dead letters are on their way
 
 	deadLetters  []*deadLetter // ascending by number
 	gone         int           // of them that are gone

@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// routeMoved finds where a moved message goes (G-13). It dies no death, so that there are
-// no cycles, and is as it was but for exchange and keys where those are what it is moved to.
+// routeMoved finds where a moved message goes (G-13). It has no new death, so there are no cycles. It stays as it
+// was, except that exchange and keys change if it is moved to an exchange.
 func (k *resolver) routeMoved(d *quorumq.Discarded, m *message.Message) {
 	r, v, rec := &k.way, k.view, k.rec
 	r.msg = *m

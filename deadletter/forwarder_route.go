@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// routed is a discarded message as it goes on, and where to.
+// routed is a discarded message as it is forwarded, and its targets.
 type routed struct {
 	msg     message.Message // rewritten
 	targets []id.QueueUID   // without cyclic ones; ascending
@@ -19,7 +19,7 @@ type routed struct {
 	cause   Cause           // why there are no targets
 	text    string          // same, for people
 	key     string          // names what a warning is given once for
-	bytes   int             // of what was read
+	bytes   int             // of the message as read
 }
 
 // resolver routes the discarded messages of one source, one after another, and has the room for

@@ -33,7 +33,7 @@ type Rule struct {
 	MaxHops       uint64 // deaths after which a message is not forwarded (DL-43); 0: no limit
 }
 
-// MaxViewAge is how old a node's view of the catalog may be for a Forwarder to send by it. Targets forget a source
+// MaxViewAge is how old a node's view of the catalog may be for a Forwarder to rely on it. Targets forget a source
 // twice that long after its deletion (DL-25). So a Transfer of a node that does not know of the deletion yet, as one
 // whose machine was suspended, has half of the time to arrive.
 const MaxViewAge = 5 * time.Minute

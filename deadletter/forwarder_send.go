@@ -162,7 +162,7 @@ func (r *forwarding) handleTransferred(a completion) {
 	r.tidy(n)
 }
 
-// stored notes that a target has the dead letter.
+// stored records that a target has the dead letter.
 func (r *forwarding) stored(l *deadLetter, uid id.QueueUID) {
 	l.stored = append(l.stored, uid)
 	l.pending = slices.DeleteFunc(l.pending, func(p pendingTarget) bool { return p.uid == uid })

@@ -65,7 +65,8 @@ func endTransfer(spans []forwardSpan, reply *quorumq.Reply, err error) {
 	}
 }
 
-// tracedOf returns the first traced message of those about to go, for a log line about all; nil if there is none.
+// tracedOf returns the first traced message of those about to be sent, for a log line about all; nil if none is
+// traced.
 func (n *targetQueue) tracedOf() *tracing.Origin {
 	for _, l := range n.inFlight {
 		if l.load.origin != nil {

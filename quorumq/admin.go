@@ -62,7 +62,7 @@ func (q *Queue) applyRenew() {
 // applyRetryDelayed makes delayed messages ready before their time, those that are due first
 // (DR-6).
 func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
-	limit := uint64(ExpireSlice) // a limit of its own: a caller that gets 0 would not ask again
+	limit := uint64(ExpireSlice) // a separate limit: a caller that gets 0 would not ask again
 	if q.config.Rules < RulesThird {
 		limit = ExpireChunk
 	}

@@ -33,7 +33,7 @@ func (m *bitmap) rank(i int) int {
 	return n
 }
 
-// next returns the first marked place from i on, blockLen if there is none.
+// next returns the first marked place from i on, or blockLen if none is marked.
 func (m *bitmap) next(i int) int {
 	for i < blockLen {
 		if w := m[i>>6] >> (i & 63); w != 0 {

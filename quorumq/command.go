@@ -253,9 +253,9 @@ type RetryDelayed struct{ Limit uint64 }
 // repeat has no effect.
 type DrainDelete struct{}
 
-// Renumber makes the numbers of the backlog go on above all that the queue may ever have used. It is for a recovery: the
-// log that the queue goes on with may lack dead letters that were sent, and their targets, which know the queue by its
-// UID, would drop what comes under the same numbers (DL-25). Only with RulesSeventh.
+// Renumber makes the numbers of the backlog continue above all that the queue may ever have used. It is for a
+// recovery: the log with which the queue continues may lack dead letters that were sent. Their targets know the queue
+// by its UID and would drop new dead letters with the same numbers (DL-25). Only with RulesSeventh.
 type Renumber struct{}
 
 // ForgetSources removes what the queue remembers of dead letters from queues that are deleted: these send nothing any

@@ -89,7 +89,7 @@ const (
 	SwitchDrop
 )
 
-// apart reports whether the backlog has a limit of its own.
+// apart reports whether the backlog has a separate limit.
 func (c *Config) apart() bool {
 	return c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead
 }

@@ -5,9 +5,11 @@ import (
 	"slices"
 )
 
-// Contents are the messages of a frozen state, and what a backup says of their queue. Only one goroutine uses them.
+// Contents are the messages of a frozen state, and what a backup records about their queue. Only one goroutine uses
+// them.
 type Contents struct {
-	// q has the messages, and not what is derived from them for commands: sums, heaps and references. So it is only read.
+	// q has the messages, but not what commands need that is derived from them: sums, heaps and references. So it is
+	// only read.
 	q *Queue
 }
 

@@ -98,8 +98,8 @@ func (d *deque[T, P]) ownOpen(i int) *block[T] {
 	return c
 }
 
-// front returns the first record, nil if there is none. It may only be read, and only until the
-// deque changes.
+// front returns the first record, or nil if the deque is empty. The record may only be read, and only until the deque
+// changes.
 func (d *deque[T, P]) front() P {
 	if d.len() == 0 {
 		return nil

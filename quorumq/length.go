@@ -1,6 +1,6 @@
 package quorumq
 
-// length is how long a queue is, as its limits count.
+// length is a queue's length as its limits count it.
 type length struct {
 	messages, bytes uint64 // count towards all limits (LEN-1, DL-20)
 	unacked         uint64 // messages that count only towards the limit of all messages (LEN-8)

@@ -78,7 +78,7 @@ func (ns *nodes) clear(n *node) bool {
 	return true
 }
 
-// nextDeadline returns the earliest deadline of a suspected node, 0 if there is none.
+// nextDeadline returns the earliest deadline of a suspected node, or 0 if no node is suspected.
 func (ns *nodes) nextDeadline() Time {
 	first := Time(0)
 	if ns.suspects == 0 {

@@ -3,11 +3,11 @@ package quorumq
 // versionPast is the machine version that added messages with a past.
 const versionPast = 6
 
-// Past is what a message brings with it that was in a queue before and is restored from a backup: it goes on
-// from there. The past of a message that this queue knows already, by its producer, is ignored with it.
+// Past is the history of a message that was in a queue before and is restored from a backup: the message continues
+// from there. If the queue knows the message already, by its producer, both are ignored.
 type Past struct {
-	// At is when it was enqueued, so that its TTL does not begin anew (TTL-1); a time after the command's
-	// counts as the command's.
+	// At is when it was enqueued, so that its TTL does not start again (TTL-1); a time after the command's counts as
+	// the command's.
 	At Time
 	// DeliveryCount and AcquiredCount are as in Delivery. A message that was acquired is returned, and so
 	// redelivered (DEL-1).

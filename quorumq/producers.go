@@ -2,11 +2,10 @@ package quorumq
 
 import "slices"
 
-// Limits of what a queue remembers of producers, so that a message repeated under the same number,
-// perhaps through another node, is stored once.
+// Limits of what a queue remembers about producers, so that a message that is repeated under the same number, perhaps
+// through another node, is stored once.
 const (
-	// MaxProducers limits the remembered producers; above it the one that was silent longest is
-	// forgotten.
+	// MaxProducers limits the remembered producers; above it, the producer that was silent longest is forgotten.
 	MaxProducers = 10_000
 	// ProducerRetentionMs is how long a silent producer is remembered, in milliseconds.
 	ProducerRetentionMs int64 = 24 * 60 * 60 * 1000

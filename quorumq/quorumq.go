@@ -73,7 +73,7 @@ type Seq uint64
 // matches nothing; Reply.LastMsgID is the last number used.
 type MsgID uint64
 
-// Meta is where and when a command stands in the log.
+// Meta is a command's position and time in the log.
 type Meta struct {
 	// Index is the Raft index of the command's entry.
 	Index uint64

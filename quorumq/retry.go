@@ -17,7 +17,7 @@ const (
 	RetryReturned
 )
 
-// Backoff is how the wait grows with the failed deliveries of a message (DR-7).
+// Backoff selects how the wait grows with the failed deliveries of a message (DR-7).
 type Backoff uint8
 
 // The shapes: the minimum times the number of failures; doubled with each failure; from a list,

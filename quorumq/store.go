@@ -104,7 +104,7 @@ func (s *store) firstDue() Time {
 	return e.at
 }
 
-// handled says what handleDue did.
+// handled is what handleDue did.
 type handled uint8
 
 const (

@@ -17,7 +17,7 @@ type subscriptions struct {
 	unacked   unacked
 	deadlines ackDeadlines
 	single    singleActive
-	// exclusive is the consumer that bars others (CO-2), nil if there is none.
+	// exclusive is the consumer that bars others (CO-2), or nil.
 	exclusive *consumer
 	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1). Such a
 	// session may come back; the numbers of its consumers then continue from there, so that a late
@@ -42,7 +42,7 @@ func (s *subscriptions) init(single bool) {
 // elect makes the right consumer active, in a queue with a single active consumer.
 func (s *subscriptions) elect() { s.single.elect(s.order, &s.waiters, &s.notices) }
 
-// consumer returns the consumer with this key, nil if there is none.
+// consumer returns the consumer with this key, or nil.
 func (s *subscriptions) consumer(k ConsumerKey) *consumer {
 	x := s.sessions[k.SessionKey]
 	if x == nil {

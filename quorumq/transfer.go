@@ -50,9 +50,9 @@ func (q *Queue) refuseDeadLetter(seq Seq, body BodyRef) {
 const maxReplacing = 64
 
 // replaces reports whether a dead letter that has no room is stored nevertheless, because it comes from this queue: it
-// takes the place of the message in the backlog, which counts (LEN-1) and stays until the dead letter is stored. If it
-// needed room of its own, a queue full of such messages would never get on (DL-26). Until the message leaves the backlog
-// both count; if it waits for another target too, that may take long, so left bounds how many do.
+// takes the place of the message in the backlog, which counts (LEN-1) and stays until the dead letter is stored. If
+// it needed room of its own, a queue full of such messages would make no progress (DL-26). Until the message leaves
+// the backlog both count; if it waits for another target too, that may take long, so left bounds how many do.
 func (q *Queue) replaces(from id.QueueUID, s *source, seq Seq, left *int) bool {
 	if from != q.uid || q.config.Rules < RulesSeventh || q.config.apart() || !q.backlog.set.has(uint64(seq)) {
 		return false

@@ -22,7 +22,7 @@ type voters struct {
 	few           bool   // fewer than two
 }
 
-// changed notes that the configuration may be another one.
+// changed records that the configuration may have changed.
 func (v *voters) changed() { v.stale.Store(true) }
 
 // alone reports whether the entries may be committed by this member alone.

@@ -46,7 +46,7 @@ func (g *Group[R, E]) BaseFor(ctx context.Context, n id.NodeID) (Base, error) {
 	return g.Base(ctx) // if it leads, what was committed before is committed still
 }
 
-// Base returns how far the group is, if this member leads and has applied its Lead command, and a
+// Base returns the group's term and committed index, if this member leads and has applied its Lead command, and a
 // majority of the voters confirms that. It fails with a *NotLeaderError if another member may lead.
 func (g *Group[R, E]) Base(ctx context.Context) (Base, error) {
 	r := g.raft.Load()

@@ -8,12 +8,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// inOrder is how far behind the entry that was read before an entry may be, so that bodies count as read in the order
+// inOrder is how far an entry may be from the entry that was read before it, for bodies to count as read in the order
 // of the log. Entries without bodies are between them.
 const inOrder = 64
 
-// soonBytes is how many bytes of bodies a machine may hold for those of the next entry to be kept for their readers. With
-// more before them they are read long after, and would only push out others.
+// soonBytes is how many bytes of bodies a machine may hold for the bodies of the next entry to be kept for their
+// readers. With more before them, they are read much later and would only push out others.
 const soonBytes = 32 << 20
 
 // bodyReader reads a group's bodies through a cache. It may be used concurrently.

@@ -66,7 +66,7 @@ func (c *BodyCache) get(k cacheKey) *bodySet {
 	return c.use(e).bodies
 }
 
-// use notes that an entry is used; c.mu is held.
+// use marks an entry as used; c.mu is held.
 func (c *BodyCache) use(e *list.Element) *cached {
 	c.recent.MoveToFront(e)
 	used, _ := e.Value.(*cached)

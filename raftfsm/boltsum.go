@@ -10,9 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Checksums of what bolt keeps, which has none of its own. They stand where a build that
-// knows none does not look, so that both read what the other has written; what that one has
-// written last is not covered.
+// Checksums of what is stored in bolt, which has none of its own. They are where a build without them does not look,
+// so that each build reads what the other has written. What such a build wrote last is not covered.
 
 const (
 	numberBytes = 8
@@ -66,7 +65,7 @@ func openVote(b []byte) (term uint64, candidate []byte, err error) {
 	return binary.LittleEndian.Uint64(b), b[numberBytes:], nil
 }
 
-// entrySum is the checksum of an entry, which stands as its extensions: raft has none here.
+// entrySum is the checksum of an entry. It is stored in the field for extensions, which raft does not use here.
 func entrySum(l *raft.Log) []byte {
 	head := binary.LittleEndian.AppendUint64(nil, l.Index)
 	head = binary.LittleEndian.AppendUint64(head, l.Term)

@@ -13,11 +13,11 @@ const (
 	// catchUpBytes bounds the entries that stay in the leader's log for a member that gets a snapshot, unless the snapshot has
 	// more bytes: then those are the bound. Behind more entries than that, another snapshot is the shorter way.
 	catchUpBytes = 64 << 20
-	// catchUpRest is how long they stay for a member that has its snapshot and stores none of them.
+	// catchUpRest is how long they stay for a member that has its snapshot but stores none of them.
 	catchUpRest = time.Minute
 )
 
-// sentSnapshot is a snapshot for another member, which goes on behind the snapshot's last entry.
+// sentSnapshot is a snapshot for another member, which continues behind the snapshot's last entry.
 type sentSnapshot struct {
 	index uint64
 	bytes int64
@@ -64,7 +64,7 @@ type catchUp struct {
 	moved time.Time // when the member last stored entries
 }
 
-// begin notes that a member has got a snapshot.
+// begin records that a member has got a snapshot.
 func (c *catchUps) begin(n raft.ServerID, s *raft.InstallSnapshotRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +75,8 @@ func (c *catchUps) begin(n raft.ServerID, s *raft.InstallSnapshotRequest) {
 	c.some.Store(true)
 }
 
-// stored notes that a member has stored the entries up to an index. It needs no more than others once raft can send it the
-// rest of the log at once.
+// stored records that a member has stored the entries up to an index. The member needs no more than others once raft
+// can send it the rest of the log at once.
 func (c *catchUps) stored(n raft.ServerID, index, last uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,9 +15,8 @@ type deferral struct {
 	timer  *time.Timer // nil before the first
 }
 
-// leftBehind notes that an entry left. Deferrable commands for which it had no room wait their
-// time from then on; those that came behind others have no timer yet. It is called with the
-// lock held.
+// leftBehind records that an entry left. The time of the deferrable commands for which it had no room starts then;
+// commands that were queued behind others have no timer yet. It is called with the lock held.
 func (p *proposer[R]) leftBehind(now time.Time) {
 	l := &p.deferrable
 	if len(p.queue) == 0 {
@@ -66,7 +65,7 @@ func (p *proposer[R]) arm(wait time.Duration) {
 	}
 }
 
-// waited is the timer's: it looks whether those that wait now came so long ago.
+// waited is called by the timer. It checks whether the commands that wait now have waited long enough.
 func (p *proposer[R]) waited() {
 	p.mu.Lock()
 	p.deferrable.armed = false

@@ -135,8 +135,8 @@ func (p *proposer[R]) leadAgain(term uint64) {
 	}
 }
 
-// refusal translates raft's word on an entry that was not applied by this leadership.
-// Raft says the first two of entries that it did not append.
+// refusal translates raft's error for an entry that was not applied by this leadership. Raft returns the first two
+// for entries that it did not append.
 func (g *Group[R, E]) refusal(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):

@@ -29,7 +29,8 @@ import (
 // It keeps raft from installing a snapshot that has nothing new for this member. Raft would go
 // back to its state, drop the entries behind it, and count them as stored all the same.
 //
-// It keeps from raft what it must not hear of elections, and entries that it would refuse without end; see Group.hear.
+// It does not pass on to raft messages about elections that raft must not see, nor entries that raft would refuse
+// without end; see Group.hear.
 //
 // It lets nobody but raft's main goroutine change a term; see SetHeartbeatHandler.
 type gate struct {

@@ -51,7 +51,7 @@ func (p *gatePipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.
 	if !large(req) {
 		return p.send(req, resp)
 	}
-	sent := *req // the result is of what was sent; in req raft finds how far all of it reached
+	sent := *req // the result is for what was sent; from req raft takes how far all of it reaches
 	f, err := p.send(&sent, resp)
 	if err != nil {
 		return nil, err

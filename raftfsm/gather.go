@@ -3,8 +3,8 @@ package raftfsm
 import "time"
 
 const (
-	// gatherMessages is how many messages wait, together with those of the entry before,
-	// when commands are gathered: fewer are worth no wait.
+	// gatherMessages is how many messages must wait, together with the messages of the entry before, for commands to
+	// be gathered: for fewer, a wait does not pay.
 	gatherMessages = 256
 	// gatherMost bounds how long after an entry the next one leaves.
 	gatherMost = 8 * time.Millisecond
@@ -57,7 +57,7 @@ func (g *gathering) hold(now time.Time) time.Duration {
 	return wait
 }
 
-// leaves notes that an entry leaves with so many messages of the queue.
+// leaves records that an entry leaves with so many messages of the queue.
 func (g *gathering) leaves(messages int, now time.Time) {
 	g.messages -= messages
 	g.last, g.left = messages, now

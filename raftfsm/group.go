@@ -294,7 +294,7 @@ func (g *Group[R, E]) Stats() Stats {
 	return s
 }
 
-// Progress is how far a group's log is on this node.
+// Progress is the progress of a group's log on this node.
 type Progress struct{ Term, Commit, Last, Snapshot uint64 }
 
 // Progress returns it. It is cheap: metrics ask all groups.
@@ -324,8 +324,8 @@ func (g *Group[R, E]) stopped() error {
 	return ErrStopped
 }
 
-// fail stops the group on this node for good; the node goes on. It may be called from
-// any goroutine, raft's included, but not with a lock held.
+// fail stops the group on this node for good; the node continues. It may be called from any goroutine, raft's
+// included, but not with a lock held.
 func (g *Group[R, E]) fail(err error) {
 	err = fmt.Errorf("raftfsm: group %s on node %q stopped: %w", g.c.Group, g.c.Node, err)
 	if !g.failure.CompareAndSwap(nil, &err) {

@@ -11,9 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guard stands between raft and a group's storage. Raft steps down after a failed write
-// and may try again later, and it panics when it cannot read an entry or store a term;
-// the guard stops the group instead, and the node goes on.
+// guard stands between raft and a group's storage. Raft steps down after a failed write and may try again later, and
+// it panics when it cannot read an entry or store a term. The guard stops the group instead, and the node continues.
 type guard struct {
 	to      Storage
 	fail    func(error)

@@ -139,8 +139,8 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 	}
 }
 
-// admit is called with the proposer's lock held. A leader that no step has noticed yet may
-// gather commands already; if it is none any more, the next step refuses them.
+// admit is called with the proposer's lock held. A leader that no step has noticed yet may gather commands already;
+// if it leads no longer, the next step refuses them.
 func (g *Group[R, E]) admit(bytes int64) error {
 	p := &g.proposer
 	switch {
@@ -230,8 +230,8 @@ func (p *proposer[R]) hold(now time.Time) bool {
 	return true
 }
 
-// next makes an entry of what waits, nil if nothing does, too many entries are on their
-// way, or more is to be gathered first.
+// next makes an entry of the waiting commands. It returns nil if there are none, too many entries are on their way,
+// or more commands should be gathered first.
 func (p *proposer[R]) next() *pendingEntry[R] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +256,7 @@ func (p *proposer[R]) next() *pendingEntry[R] {
 		n++
 	}
 	f := &pendingEntry[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
-	// The entry in flight keeps the front of the array, the queue goes on behind it.
+	// The entry in flight keeps the front of the array; the queue continues behind it.
 	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.queue = nil
 	}

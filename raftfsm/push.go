@@ -30,9 +30,9 @@ const (
 	nudgeAfter = 2
 	// nudgeTimeout bounds the wait for a place in raft's inbox.
 	nudgeTimeout = time.Second
-	// maxNudges is how many barriers are given so before anything else is committed. They stay in the log, which a leader with
-	// followers that store nothing would fill: after that many, one follows a second later, each next one after twice as long,
-	// up to nudgeRest, and one when something happens.
+	// maxNudges is how many such barriers are proposed before anything else is committed. They stay in the log, and a
+	// leader whose followers store nothing would fill it. After that many, the next barrier follows a second later,
+	// each further one after twice as long, up to nudgeRest, and one when something happens.
 	maxNudges = 8
 	nudgeRest = time.Minute
 	doublings = 6 // until that is reached
@@ -40,9 +40,9 @@ const (
 	stepDownTimeout = 5 * time.Second
 )
 
-// pusher lets a leader of a driven group notify its followers, after a burst of entries,
-// what is committed and who leads, and goes on until all that can be reached are up to
-// date. There is at most one round at a time, and none at rest.
+// pusher lets a leader of a driven group notify its followers, after a burst of entries, of what is committed and who
+// leads. It continues until all reachable followers are up to date. There is at most one round at a time, and none at
+// rest.
 type pusher struct {
 	moved atomic.Int64 // when something was applied, nanoseconds since the guard's base
 
@@ -65,8 +65,8 @@ type pusher struct {
 	nudged       time.Time // when the last one was given
 }
 
-// moved notes that entries were applied. used is false if they were barriers alone: who only looks at a group does not use
-// it.
+// moved records that entries were applied. used is false if they were only barriers: looking at a group does not
+// count as using it.
 func (g *Group[R, E]) moved(used bool) {
 	if !g.c.Driven {
 		return
@@ -81,7 +81,7 @@ func (g *Group[R, E]) moved(used bool) {
 // member that does not lead, or is not driven, it does nothing.
 func (g *Group[R, E]) Push() { g.pushSoon() }
 
-// pushSoon gathers what is to be said for PushAfter, so that a burst of entries leads to one round.
+// pushSoon delays the notification by PushAfter, so that a burst of entries leads to one round.
 func (g *Group[R, E]) pushSoon() { g.pushFor(false) }
 
 // pushFor arranges a round for something that has happened: after PushAfter or, with atOnce, at once
@@ -116,7 +116,7 @@ func (g *Group[R, E]) pushIn(d time.Duration) {
 	p.timer = time.AfterFunc(d, func() { g.spawn(g.pushRound) })
 }
 
-// pushRound goes on while anything is left to be said.
+// pushRound schedules another round as long as a follower has to be notified.
 func (g *Group[R, E]) pushRound() {
 	wait := g.push()
 	p := &g.pusher
@@ -150,7 +150,7 @@ func (g *Group[R, E]) push() time.Duration {
 	if p.progress(r.LastIndex(), r.CommitIndex()) {
 		p.stuck, p.wait = 0, g.c.PushAfter
 		if !atOnce {
-			return p.wait // the burst goes on
+			return p.wait // the burst continues
 		}
 	}
 	if atOnce {
@@ -185,7 +185,8 @@ func (g *Group[R, E]) push() time.Duration {
 	return p.wait
 }
 
-// progress notes how far the log is, and reports whether more than barriers of rounds has come since the round before.
+// progress records how far the log is, and reports whether it has grown since the round before by more than the
+// barriers of rounds.
 func (p *pusher) progress(last, commit uint64) bool {
 	added, committed := beyond(&p.added, last-p.last), beyond(&p.done, commit-p.commit)
 	if committed {
@@ -301,7 +302,7 @@ func (p *pusher) ask(n id.NodeID) bool {
 	return true
 }
 
-// answered notes that a follower has answered, and reports whether a round waits for that.
+// answered records that a follower has answered, and reports whether a round waits for that.
 func (p *pusher) answered(n id.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,8 +51,8 @@ func OpenResting(g id.GroupID, snapshotDir string, log Storage) (*Resting, error
 // Close closes the log.
 func (m *Resting) Close() error { return m.log.Close() }
 
-// eachEntry calls f with the entries that the member would have behind its snapshot. There are none if the
-// snapshot stands for the whole log: it was being installed when the member stopped, and a start drops the log.
+// eachEntry calls f with the entries that the member would have behind its snapshot. There are none if the snapshot
+// replaces the whole log: it was being installed when the member stopped, and a start drops the log.
 func (m *Resting) eachEntry(f func(*raft.Log) error) error {
 	at := uint64(0)
 	if s := m.snaps.latest(); s != nil {

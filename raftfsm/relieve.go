@@ -15,8 +15,7 @@ const (
 	// put right by the leader's log only, and it has no more of them than are in flight.
 	trailingBytes = 4 << 20
 	minTrailing   = 16
-	// scarceBytes, and a scarceShare of what is needed, are let go by a snapshot that is due
-	// while space is scarce.
+	// While space is scarce, a snapshot is due when it frees scarceBytes, and a scarceShare of what is needed.
 	scarceBytes = 1 << 20
 	scarceShare = 4
 	// relieveBytes are worth a snapshot of a group at rest.
@@ -54,8 +53,8 @@ func (g *Group[R, E]) Excess() int64 {
 	return max(0, excess) + g.TrailingBytes()
 }
 
-// TrailingBytes returns the bytes of the entries that stay behind the last snapshot, but for the newest ones, which always
-// stay in the log.
+// TrailingBytes returns the bytes of the entries that stay behind the last snapshot, without the newest ones, which
+// always stay in the log.
 func (g *Group[R, E]) TrailingBytes() (bytes int64) {
 	if f, last := g.snaps.latest(), g.raft.Load().LastIndex(); f != nil && last > minTrailing {
 		_, bytes = g.c.Storage.Newest(min(f.index, last-minTrailing), math.MaxInt64)

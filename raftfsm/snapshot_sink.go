@@ -161,9 +161,9 @@ func (k *snapshotSink) receiveBodies(r io.Reader, machineSum uint32) (liveSet, e
 }
 
 // has reports whether this member has an entry already, with all that its own state refers to.
-// The leader sends only what its later state does, so that must not come in its place: this
-// state stays if the snapshot never gets here whole. And so all that a snapshot stores is
-// above every state that this member had before, and can be distinguished from what it has.
+// The leader sends only what its later state refers to. That must not replace the entry's bodies: this state stays if
+// the snapshot never arrives whole. So all that a snapshot stores is above every state that this member had before,
+// and can be distinguished from what it has.
 //
 // Raft calls nothing else while it installs a snapshot: applied stands still.
 func (k *snapshotSink) has(index uint64) (bool, error) {

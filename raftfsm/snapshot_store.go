@@ -259,7 +259,7 @@ func (s *snapshots) counting() (most int64) {
 	return most
 }
 
-// endSending ends the sending of a snapshot, whatever came of it.
+// endSending ends the sending of a snapshot, whether or not it succeeded.
 func (s *snapshots) endSending(r *snapshotReader) {
 	s.mu.Lock()
 	delete(s.sending, r)
@@ -292,7 +292,7 @@ func (s *snapshots) transfers() int {
 	return s.moving
 }
 
-// arrived ends a transfer, whatever came of it, and its hold.
+// arrived ends a transfer and its hold, whether or not it succeeded.
 func (s *snapshots) arrived() {
 	s.mu.Lock()
 	s.moving--

@@ -142,8 +142,8 @@ var errLocalOnly = errors.New("raftfsm: the snapshot was opened for this member'
 // machine returns the machine's bytes.
 func (r *snapshotReader) machine() ([]byte, error) { return r.file.readMachine(r.in) }
 
-// count counts the bytes of the stream. It reads every live entry, which takes as long as the disk needs for all bodies, so
-// counted shows how far it is.
+// count counts the bytes of the stream. It reads every live entry, which takes as long as the disk needs for all
+// bodies, so counted shows its progress.
 func (r *snapshotReader) count() error {
 	f := r.file
 	r.counted.Store(streamHeadBytes + f.machineBytes + f.liveBytes + 2*sumBytes)

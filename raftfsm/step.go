@@ -73,7 +73,7 @@ func (g *Group[R, E]) step(r *raft.Raft, commands *[]Command) {
 	g.propose(r, commands)
 }
 
-// propose makes entries of what waits, as many as may be on their way.
+// propose makes entries of the waiting commands, as many as may be on their way.
 func (g *Group[R, E]) propose(r *raft.Raft, commands *[]Command) {
 	p := &g.proposer
 	for f := p.next(); f != nil; f = p.next() {

@@ -29,7 +29,7 @@ func (c *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin notes a stream to a member, which is read by what it returns.
+// begin records a stream to a member. What it returns reads the stream.
 func (s *streams) begin(to raft.ServerID, data io.Reader) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,9 +63,10 @@ func (s *streams) read(to raft.ServerID) int64 {
 	return 0
 }
 
-// Sent returns how far this member is with sending a snapshot to another one, in bytes: it reads all of it once to count
-// them, which may take as long as to send them, and then to send them. It is 0 if this member sends none. For whom one is
-// counted raft does not say, so that counts for all that get no stream. An attempt that follows a failed one begins at 0.
+// Sent returns this member's progress in sending a snapshot to another one, in bytes. It reads the snapshot twice:
+// first to count the bytes, which may take as long as sending them, and then to send them. Sent is 0 if this member
+// sends no snapshot. Raft does not report for which member it counts, so counting is the progress of all members
+// without a stream. An attempt that follows a failed one begins at 0.
 func (g *Group[R, E]) Sent(to id.NodeID) int64 {
 	return max(g.out.streams.read(raft.ServerID(to)), g.snaps.counting())
 }

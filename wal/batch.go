@@ -4,7 +4,7 @@ import "iter"
 
 // batch is what one write and one sync make durable.
 type batch struct {
-	data   []byte // of its records, but for what large entries bring
+	data   []byte // of its records, without the data of large entries
 	bytes  int    // of its records
 	chunks []chunkOf
 	end    Position
@@ -23,7 +23,7 @@ type chunkOf struct {
 	footer []byte  // if seal
 }
 
-// sharedBytes is how large an entry's data must be to be written from where it is (GroupLog: nobody changes it). To
+// sharedBytes is how large an entry's data must be to be written without a copy (GroupLog: nobody changes it). To
 // copy less costs less than one more piece.
 const sharedBytes = 8 << 10
 
@@ -88,8 +88,8 @@ func (b *batch) write(c *chunkOf, parts [][]byte) ([][]byte, error) {
 	return parts[:0], err
 }
 
-// newBatch takes what gathers until the writer is free. It uses a buffer again if there is one; l.mu is
-// held.
+// newBatch returns the batch that gathers records until the writer is free. It reuses a buffer if one is spare; l.mu
+// is held.
 func (l *Log) newBatch() *batch {
 	b := &batch{done: make(chan struct{}), end: l.appended, groups: l.spareGroups}
 	l.spareGroups = nil

@@ -22,7 +22,7 @@ const (
 	smallSegments = 8
 	// carryBytes is read and appended before compaction waits for the disk.
 	carryBytes = 1 << 20
-	// carryItems is how many records are looked at while mu is held.
+	// carryItems is how many records are examined while mu is held.
 	carryItems = 1024
 	// victimsAtATime is how many segments are compacted between two rounds of freeing.
 	victimsAtATime = 16
@@ -58,8 +58,8 @@ func (l *Log) housekeep() {
 	}
 }
 
-// tidy frees and compacts until there is nothing to do. The housekeeper alone calls it;
-// in a log with manual set there is none at work, and a test calls it instead.
+// tidy frees and compacts until there is nothing to do. Only the housekeeper calls it. In a log with manual set no
+// housekeeper runs, and a test calls it instead.
 func (l *Log) tidy() error {
 	for {
 		freed, err := l.freeDead()

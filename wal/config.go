@@ -81,9 +81,9 @@ type Config struct {
 
 	manual     bool // tests compact by hand
 	batchBytes int  // a batch that has as many takes no more; tests make it small
-	// sharedBytes is how large an entry's data must be to be written from where it is; tests make it small.
+	// sharedBytes is how large an entry's data must be to be written without a copy; tests make it small.
 	sharedBytes int
-	// markAfter is how long nothing must have come until the end is marked.
+	// markAfter is how long nothing must have been written before the end is marked.
 	markAfter time.Duration
 }
 
@@ -114,7 +114,7 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 	return v
 }
 
-// withDefaults is called after Validate. Spares below 0 are none.
+// withDefaults is called after Validate. Spares below 0 mean none.
 func (c Config) withDefaults() Config {
 	c.SegmentBytes = orDefault(c.SegmentBytes, DefaultSegmentBytes)
 	c.MaxPendingBytes = orDefault(c.MaxPendingBytes, DefaultMaxPendingBytes)

@@ -86,8 +86,7 @@ func (g *GroupLog) Sync() error {
 	return g.l.wait(g.Appended())
 }
 
-// wrote notes that the group's newest record is in the current batch. The caller holds
-// l.mu.
+// wrote records that the group's newest record is in the current batch. The caller holds l.mu.
 func (g *GroupLog) wrote() {
 	l := g.l
 	g.appended.Store(uint64(l.appended))
@@ -97,7 +96,7 @@ func (g *GroupLog) wrote() {
 	}
 }
 
-// usable says why the group can do nothing. The caller holds l.mu.
+// usable returns why the group can do nothing, or nil. The caller holds l.mu.
 func (g *GroupLog) usable() error {
 	switch {
 	case g.l.err != nil:
@@ -147,7 +146,7 @@ func (g *GroupLog) putState(cause Cause) {
 	g.l.drop(was)
 }
 
-// create writes the first record if there is none.
+// create writes the group's first record unless the group exists.
 func (g *GroupLog) create() {
 	if g.exists() {
 		return
@@ -156,8 +155,8 @@ func (g *GroupLog) create() {
 	g.bury()
 }
 
-// Create writes the group's first record if there is none, and returns when everything of the group
-// survives a power cut.
+// Create writes the group's first record unless the group exists, and returns when everything of the group survives a
+// power cut.
 func (g *GroupLog) Create() error {
 	if err := g.change(false, func() error { g.create(); return nil }); err != nil {
 		return err
@@ -165,8 +164,8 @@ func (g *GroupLog) Create() error {
 	return g.Sync()
 }
 
-// bury lets a group that has come back keep its past away by records of its own: the one
-// that says "deleted" could not be carried behind them.
+// bury lets a group that exists again keep its past dead by its new records: the record that says "deleted" could not
+// be carried behind them.
 func (g *GroupLog) bury() {
 	at, was := g.l.deleted[g.id]
 	if !was {

@@ -124,7 +124,7 @@ type inspection struct {
 	info  SegmentInfo
 }
 
-// damage notes a fault and lets the inspection go on.
+// damage records a fault; the inspection continues.
 func (x *inspection) damage(at int64, reason string) {
 	x.info.Damage = append(x.info.Damage, &CorruptError{
 		Segment: filepath.Join(x.dir.Path(), x.info.Name), Offset: at, Reason: reason, Remedy: remedyGroup,
@@ -210,7 +210,7 @@ func (x *inspection) record(at int64, r *record) error {
 	return x.visit(out)
 }
 
-// state notes a state that cannot be read as damage.
+// state records an unreadable state as damage.
 func (x *inspection) state(at int64, r *record) *StateInfo {
 	st, err := parseState(r)
 	if err != nil {
@@ -223,7 +223,7 @@ func (x *inspection) state(at int64, r *record) *StateInfo {
 	}
 }
 
-// keep notes a keep that cannot be read as damage.
+// keep records an unreadable keep as damage.
 func (x *inspection) keep(at int64, r *record) *KeepInfo {
 	k, err := parseKeep(r)
 	if err != nil {

@@ -86,7 +86,7 @@ func (v *inventory) missing(there map[uint32]bool, newest uint32) (names []strin
 	return names
 }
 
-// readInventory returns the inventory of the directory; not ok: there is none that is intact.
+// readInventory returns the inventory of the directory; ok is false if no intact one exists.
 func (l *Log) readInventory() (v inventory, ok bool, err error) {
 	f, err := l.dir.Open(inventoryName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,7 +122,7 @@ func (l *Log) recoverInventory() error {
 		return err
 	}
 	if ok && len(l.segs) == 0 {
-		l.secret = v.secret // the log goes on, so that the next start knows the inventory for its own
+		l.secret = v.secret // the log continues, so that the next start recognizes the inventory as its own
 	}
 	if !ok || v.secret != l.secret {
 		if err := l.writeInventory(l.dir); err != nil {

@@ -12,16 +12,16 @@ import (
 // all of it if it is no entry. What is left then is what a damaged record of a sealed segment
 // costs: an entry that cannot be read takes its group, and nothing else.
 //
-// Lists are retained entries of group 0, which there is not, each followed by a record that
-// says so. Each has the lines from the last one's place on, that one's included.
+// Lists are retained entries of group 0, which does not exist, each followed by a record that marks it as retained.
+// Each list has the lines from the previous list's place on, including that list's.
 const (
-	// listGroup is the group of what belongs to no group.
+	// listGroup is the group of records that belong to no group.
 	listGroup id.GroupID = 0
 	// listEvery is after how many bytes of records a list is due, and listLines after how many
-	// bytes of lines. What is behind the last one is what damage may take from all groups.
+	// bytes of lines. Damage behind the last list may affect all groups.
 	listEvery = 64 << 10
 	listLines = 8 << 10
-	// markAfter is how long nothing must have come until the writer marks the end.
+	// markAfter is how long nothing must have been written before the writer marks the end.
 	markAfter = 10 * time.Millisecond
 )
 

@@ -77,7 +77,7 @@ type Log struct {
 	space       sync.Cond  // pending has shrunk, or err or closing is set
 	rolling     sync.Cond  // there is something for the roller, or it has done something, or err or written is set
 	groups      map[id.GroupID]*GroupLog
-	deleted     map[id.GroupID]loc // records that say so
+	deleted     map[id.GroupID]loc // the records of their deletions
 	segs        []*segment         // ascending
 	bySeq       map[uint32]*segment
 	head        *segment // takes records; nil until the first one
@@ -107,11 +107,11 @@ type Log struct {
 	quiet       bool      // nothing has come for a while
 	marked      loc       // seg and off: where the writer has written a mark
 	gap         error     // records of unknown groups are lost
-	gapAt       loc       // of the record that says so, or that it is over
+	gapAt       loc       // of the record that reports the gap, or its end
 	unsure      bool      // a start has found it, and not notified all groups
 	found       error     // this start has found one
 	short       int       // calls that wait for a file descriptor
-	rollShort   bool      // one of them is the roller's
+	rollShort   bool      // the roller is one of them
 	excused     time.Time // when the roller's wait for one had held up the writer
 	forRoller   bool      // the writer waits for the roller
 	shortages   uint64    // and how often one had to
@@ -230,7 +230,7 @@ func (l *Log) wake() {
 	wait.Wake(l.kick)
 }
 
-// usable says why nothing can be done. The caller holds mu.
+// usable returns why the log can do nothing, or nil. The caller holds mu.
 func (l *Log) usable() error {
 	if l.err != nil {
 		return l.err

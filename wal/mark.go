@@ -24,8 +24,8 @@ func (l *Log) Mark() Mark {
 	return Mark{Log: l.secret, Segment: l.synced.seg, Offset: l.synced.off}
 }
 
-// checkMark takes what is missing below Config.Mark for a gap: nobody knows whose records it
-// had. No mark is given out before that is durable.
+// checkMark treats what is missing below Config.Mark as a gap: nobody knows whose records it had. No mark is returned
+// before the gap is durable.
 func (l *Log) checkMark() {
 	if short := l.missingBelow(l.c.Mark); short != "" {
 		l.synced = loc{}

@@ -214,8 +214,8 @@ func (l *Log) expectedEnd(s *segment, behind []uint32) (int64, error) {
 	return l.endBefore(behind[0])
 }
 
-// endBefore returns where the records of the segment before a segment end, as the first record
-// of that one says, 0 if there is none.
+// endBefore returns where the records of the segment before a segment end, according to the first record of the
+// latter, or 0 if it does not say.
 func (l *Log) endBefore(seq uint32) (end int64, err error) {
 	f, err := l.dir.Open(segmentName(seq))
 	if err != nil {
@@ -283,7 +283,7 @@ func (l *Log) fold(s *segment, it *item) error {
 	return nil
 }
 
-// spoilt notes that a record of the group says what none can say; it is live no more.
+// spoilt records that a record of the group has impossible contents; the record is no longer live.
 func (g *GroupLog) spoilt(s *segment, it *item, err error) {
 	s.live -= it.size
 	g.hurt = fmt.Sprintf("a %s at offset %d of segment %s: %v", it.kind, it.at, segmentName(s.seq), err)

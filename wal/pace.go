@@ -24,8 +24,8 @@ const (
 
 // pace knows how slow the writes of the last minute were. A disk that is slow is slow again
 // and again; what was slow once or twice was frozen for a moment, or busy with something
-// else. So slowSlots of the time have to have had a slow write. One that took MostStall was
-// a disk that hung, and says nothing of what is usual.
+// else. So slowSlots of the time have to have had a slow write. A write that took MostStall was a disk that hung, and
+// is no sign of what is usual.
 //
 // The zero value has seen nothing. Times are since any beginning.
 type pace struct {
@@ -33,7 +33,7 @@ type pace struct {
 	slowest [paceSlots]time.Duration
 }
 
-// observe notes a write that has ended.
+// observe records a write that has ended.
 func (p *pace) observe(now, d time.Duration) {
 	p.forget(now)
 	if d < MostStall {

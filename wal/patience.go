@@ -17,7 +17,7 @@ const descriptorRetry = 50 * time.Millisecond
 type patient struct {
 	vfs.Dir
 	l     *Log
-	rolls bool // it is the roller's
+	rolls bool // the roller opens it
 }
 
 // Create implements vfs.Dir.
@@ -74,7 +74,7 @@ func (l *Log) awaitDescriptor(rolls bool, do func() error) error {
 	return err
 }
 
-// waitsForDescriptor notes that a file could not be opened for want of descriptors, or that this is over.
+// waitsForDescriptor records that a file could not be opened because descriptors ran out, or that this is over.
 // Neither counts as a disk that hangs.
 func (l *Log) waitsForDescriptor(rolls bool, change int) {
 	l.mu.Lock()

@@ -40,8 +40,8 @@ type Space struct {
 	Total    uint64 // bytes of the file system
 }
 
-// judge takes news of free space. What was refused is allowed again a quarter above the
-// limit, so that it does not flutter.
+// judge derives the pressure from the free space. What was refused is allowed again a quarter above the limit, so
+// that the pressure does not flutter.
 func (s *Space) judge(free uint64) {
 	was := s.Pressure
 	below := func(free uint64, limit int64, at Pressure) bool {

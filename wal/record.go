@@ -125,7 +125,7 @@ func (r *record) appendTo(b []byte, salt uint32) []byte {
 	return append(r.appendHead(b, salt), r.data...)
 }
 
-// appendHead appends the record's bytes but for its data, which must follow. The salt goes into the checksum by
+// appendHead appends the record's bytes without its data, which must follow. The salt goes into the checksum by
 // exclusive or, so an intact record of another generation of the file can never pass for one of this.
 func (r *record) appendHead(b []byte, salt uint32) []byte {
 	at := len(b)

@@ -13,10 +13,10 @@ import (
 )
 
 // Damage is confined to the groups that it may have hit. In a segment with a footer it is
-// found when an entry is read. In one without, recovery goes on behind the damaged place: if
-// a list shows what was there, it costs no more than in the other; if not, any group may have
-// lost an entry or a vote, and all are lost on this node. Groups that it cannot even name, as
-// all of their records may have been there, are what Gap stands for.
+// found when an entry is read. In a segment without a footer, recovery continues behind the damaged place. If a list
+// shows what was there, the damage costs no more than with a footer. If not, any group may have lost an entry or a
+// vote, and all are lost on this node. Gap stands for the groups that recovery cannot even name, because all of their
+// records may have been there.
 
 // hole is a place without an intact record, with records behind it.
 type hole struct{ at, end int64 }
@@ -30,8 +30,8 @@ type survey struct {
 	footer  bool           // follows them
 }
 
-// lookBehind goes on behind a place without an intact record. expected is where the records end, 0
-// if nobody says.
+// lookBehind continues behind a place without an intact record. expected is where the records end, 0 if that is
+// unknown.
 func lookBehind(f io.ReaderAt, at, size, expected int64, salt uint32) (survey, error) {
 	v := survey{known: map[int64]item{}, durable: expected, end: at}
 	limit := size
@@ -133,7 +133,7 @@ func (l *Log) salvage(s *segment, v *survey, footer []byte) ([]byte, error) {
 	return footer, nil
 }
 
-// noteGap notes that records of unknown groups are lost.
+// noteGap records that records of unknown groups are lost.
 func (l *Log) noteGap(err error) {
 	l.c.Logger.Error("the log is damaged, and it is unknown which groups have lost records", "error", err)
 	if l.found == nil {
@@ -288,8 +288,8 @@ func (l *Log) openSegment(s *segment) (readable bool, err error) {
 }
 
 // guessSecret returns the secret of a segment without a header: that of the header with another
-// bit, one with the salt that its trailer or its first records were written with, or that of
-// another segment. 0: there is none.
+// bit, one with the salt that its trailer or its first records were written with, or that of another segment. 0: not
+// found.
 func (l *Log) guessSecret(s *segment) (uint64, error) {
 	if secret := unflip(s); secret != 0 {
 		return secret, nil

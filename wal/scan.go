@@ -48,9 +48,8 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 	return w.buf[:n], nil
 }
 
-// scanRecords calls visit for the records from an offset on, up to a limit, until there is
-// none; their bytes are valid during the call. It returns where the records end, the footer
-// among them.
+// scanRecords calls visit for the records from an offset on, up to a limit or the last record; their bytes are valid
+// during the call. It returns where the records end, the footer among them.
 func scanRecords(f io.ReaderAt, from, limit int64, salt uint32, visit func(at int64, r *record) error) (end int64, footer bool, err error) {
 	w := window{f: f, size: limit}
 	at := from
@@ -82,9 +81,9 @@ func scanRecords(f io.ReaderAt, from, limit int64, salt uint32, visit func(at in
 	return at, false, nil
 }
 
-// nextRecord returns where the first intact record behind a place that has none begins: where
-// the size that stands there says, else wherever there is one. Checksums are computed over at
-// most budget times the bytes that are there.
+// nextRecord returns where the first intact record behind a place without one begins: at the distance of the size
+// found there, or else wherever one is found. Checksums are computed over at most budget times the bytes that are
+// there.
 func nextRecord(f io.ReaderAt, from, limit int64, salt uint32) (next int64, found bool, err error) {
 	const budget = 4
 	w := window{f: f, size: limit}
@@ -137,8 +136,8 @@ func leUint32(b []byte) uint32 {
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
-// sealedFooter returns the footer that the trailer at the end of the file names and where
-// the records end; nil if there is none that is intact.
+// sealedFooter returns the footer to which the trailer at the end of the file points, and where the records end; nil
+// if there is no intact one.
 func sealedFooter(f vfs.File, size int64, seq, salt uint32) (footer []byte, end int64, err error) {
 	at, err := trailerOf(f, size, seq, salt)
 	if at == 0 || err != nil {
@@ -155,8 +154,8 @@ func sealedFooter(f vfs.File, size int64, seq, salt uint32) (footer []byte, end 
 	return append([]byte{}, r.data...), at, nil
 }
 
-// trailerOf returns where the trailer at the end of a file says that the records end, 0 if
-// there is none that is intact.
+// trailerOf returns where the records end according to the trailer at the end of a file, or 0 if there is no intact
+// trailer.
 func trailerOf(f vfs.File, size int64, seq, salt uint32) (int64, error) {
 	if size < headerBytes+HeadBytes+trailerBytes {
 		return 0, nil

@@ -19,7 +19,7 @@ const (
 	formatVersion = 1
 
 	headerBytes  = 64
-	headerUsed   = 28 // of which say something
+	headerUsed   = 28 // of which are used
 	trailerBytes = 32
 
 	segmentSuffix = ".wal"
@@ -151,7 +151,7 @@ func parseTrailer(b []byte, seq, salt uint32) (footerAt, footerSize int64, ok bo
 }
 
 // appendItem appends a record's line of the footer. The records lie one behind the other,
-// so sizes give offsets. What is not an entry stands there as a whole.
+// so sizes give offsets. What is not an entry is there as a whole.
 func appendItem(footer []byte, r *record) []byte { return appendLine(footer, r, int64(r.size())) }
 
 // appendLine is appendItem for a record whose bytes may not be at hand.

@@ -74,9 +74,8 @@ type span struct{ lo, hi uint64 }
 
 // keep is what a keep record holds: of the entries before it in the stream with an index
 // in [lo, hi), those of the log below bound are dead unless left names them, and those
-// that a snapshot brought unless brought does. When it was written, both named what was
-// there, so it changes nothing but what may come back. They are apart because an index may
-// stand in one and be dead in the other.
+// that a snapshot brought unless brought does. When it was written, both named what was there, so it only affects
+// records that may reappear. They are separate because an index may be in one and dead in the other.
 type keep struct {
 	span
 	bound   uint64

@@ -152,7 +152,7 @@ func (b *tailBudget) age(most int) (done bool) {
 	return true
 }
 
-// ageAtOnce is how many entries AgeTail forgets while appends wait.
+// ageAtOnce is how many entries AgeTail forgets at once, while appends wait.
 const ageAtOnce = 1024
 
 // AgeTail forgets the recent entries that were in memory at the call before already: raft has sent and applied them

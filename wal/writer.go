@@ -64,7 +64,7 @@ func (l *Log) write() {
 	}
 }
 
-// next takes the oldest batch; nil if there is none or the log has failed.
+// next takes the oldest batch; nil if no batch waits or the log has failed.
 func (l *Log) next() *batch {
 	switch {
 	case l.err != nil:
@@ -207,9 +207,8 @@ func (l *Log) wrote() {
 	l.began = time.Time{}
 }
 
-// Stalled returns for how long the writer's current write has taken, 0 if there is none, and the
-// limit above which the disk counts as hanging: LeastStall to MostStall, depending on the slow
-// writes of the last minute.
+// Stalled returns how long the writer's current write has taken, 0 if nothing is being written, and the limit above
+// which the disk counts as hanging: LeastStall to MostStall, depending on the slow writes of the last minute.
 func (l *Log) Stalled() (age, limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

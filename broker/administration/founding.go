@@ -29,7 +29,7 @@ const foundRetry = 100 * time.Millisecond
 
 // Found creates the default user of a new cluster. All nodes try, but the user is created only once: what exists is not
 // changed, and a user that was deleted later stays deleted (VH-1). The user guest is not created if the cluster has users,
-// or usersWait says that it will get some. Found returns when the user is created or ctx has ended.
+// or if usersWait is set, because it will get some. Found returns when the user is created or ctx has ended.
 func (ad *Administration) Found(ctx context.Context, usersWait bool) {
 	tick := time.NewTicker(foundRetry)
 	defer tick.Stop()

@@ -103,8 +103,8 @@ func changesOf(before *catalog.View, cmd catalog.Command, r catalog.Reply) ([]Ch
 	return nil, false
 }
 
-// happened reports whether an object was created or removed. was says whether before allowed that; it decides for a
-// repeated command, whose reply may not report the change.
+// happened reports whether an object was created or removed. was is whether the state before allowed that; it decides
+// for a repeated command, whose reply may not report the change.
 func happened(reported, was bool, r catalog.Reply) bool { return reported || r.Repeated && was }
 
 // replaced reports whether a command that replaces an object has changed anything. With onlyNew the command leaves an

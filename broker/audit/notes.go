@@ -30,7 +30,7 @@ type Notes struct {
 // actKey is the key of the Notes in a context.
 type actKey struct{}
 
-// NotesOf returns the Notes of the act that a context belongs to, nil if there is none.
+// NotesOf returns the Notes of the act that a context belongs to, or nil.
 func NotesOf(ctx context.Context) *Notes {
 	a, _ := ctx.Value(actKey{}).(*Notes)
 	return a
@@ -57,7 +57,7 @@ func (a *Notes) Named(name string) {
 	a.name = name
 }
 
-// Counted records how many things an act has removed or started; if it is none, Counted records nothing.
+// Counted records how many things an act has removed or started; for 0 it records nothing.
 func (a *Notes) Counted(what string, n uint64) {
 	if n > 0 {
 		a.Note(Change{Field: what, Before: strconv.FormatUint(n, 10)})

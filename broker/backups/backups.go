@@ -19,7 +19,7 @@ import (
 const (
 	// exportAhead is how many blocks of an export wait for its caller.
 	exportAhead = 4
-	// exportStall is how long a caller may take none before the export ends: while it lasts, a log cannot be
+	// exportStall is how long a caller may take no block before the export ends: during an export, a log cannot be
 	// compacted.
 	exportStall = time.Minute
 )

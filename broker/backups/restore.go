@@ -28,7 +28,7 @@ type Target struct {
 	DryRun bool // only check
 }
 
-// Progress is how far a restore has come.
+// Progress is the progress of a restore.
 type Progress struct {
 	Stored, Refused uint64
 }

@@ -35,7 +35,7 @@ func (cs *Connections) EndConnection(ctx context.Context, name, reason string) e
 }
 
 // EndUserConnections ends the connections of a user to all nodes, as EndConnection does, and returns the nodes that did
-// not answer. It goes on with the others if one cannot be ended.
+// not answer. If one cannot be ended, it continues with the others.
 func (cs *Connections) EndUserConnections(ctx context.Context, user, reason string) (silent []string, err error) {
 	all, silent, err := cs.ClientConnections(ctx, "", user)
 	if err != nil {

@@ -133,7 +133,7 @@ func WithConnectionID(ctx context.Context, text string) (context.Context, error)
 	return context.WithValue(ctx, ownerKey{}, catalog.Owner{Node: id.NodeID(node), Epoch: id.Epoch(n), Key: key}), nil
 }
 
-// ConnectionOf returns the connection that a context's calls arrive on, nil if there is none.
+// ConnectionOf returns the connection on which a context's calls arrive, or nil.
 func ConnectionOf(ctx context.Context) *Connection {
 	c, _ := ctx.Value(connectionKey{}).(*Connection)
 	return c

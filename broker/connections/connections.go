@@ -90,7 +90,7 @@ func New(c Config) *Connections {
 // ConnectionInfo is what operators see of a client's connection.
 type ConnectionInfo = clients.ConnectionInfo
 
-// Closing says why a connection is ended.
+// Closing is why a connection is ended.
 type Closing = clients.Closing
 
 // The states of a connection.

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// limit returns the limit of a count, catalog.Unlimited if there is none.
+// limit returns the limit of a count, or catalog.Unlimited.
 func (cs *Connections) limit(v *catalog.View, k clients.Count) int64 {
 	scope, name := limits.OfCount(k.Kind)
 	var all []catalog.NamedLimit

@@ -61,17 +61,17 @@ type Error struct {
 	Value string // its value as received
 	// Current is the value that exists, if a declare differs from it; else it is empty.
 	Current string
-	// Reason says what is wrong, and the remedy.
+	// Reason is what is wrong, and the remedy.
 	Reason string
 	// Problem is the kind of mistake, for protocols that have their own words for it. User and Right are part of it.
 	Problem     Problem
 	User, Right string
-	// Received and Existing are the declared and the existing argument, if a declare differs in an argument; nil: there
-	// is none.
+	// Received and Existing are the declared and the existing argument, if a declare differs in an argument; nil: the
+	// argument is absent.
 	Received, Existing *message.Value
-	// State says, with PreconditionFailed, that the request is well formed but conflicts with what exists.
+	// State reports, with PreconditionFailed, that the request is well formed but conflicts with what exists.
 	State bool
-	// Unauthenticated says, with AccessRefused, that the caller is not known.
+	// Unauthenticated reports, with AccessRefused, that the caller is not known.
 	Unauthenticated bool
 	// RetryAfter is set with Unavailable and ResourceExhausted: how long a client should wait.
 	RetryAfter time.Duration
@@ -105,7 +105,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the error that this one was translated from, nil if there is none.
+// Unwrap returns the error that this one was translated from, or nil.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Translate turns an error of the packages below into an *Error; about names the object of the request. Errors of the

@@ -26,8 +26,7 @@ type Identity struct {
 	user     *catalog.User // nil: the node itself
 	byToken  bool
 	expireMs int64 // when the token ends
-	// mechanism says how the login was proved: one of the audit's mechanisms, or the name of a
-	// backend.
+	// mechanism is how the login was proved: one of the audit's mechanisms, or the name of a backend.
 	mechanism string
 
 	external bool          // the catalog has no user for it

@@ -30,9 +30,8 @@ type check struct {
 // errNotChecked is the result of a check that ended before the credentials were checked.
 var errNotChecked = errors.New("the credentials were not checked")
 
-// begin returns the check of some credentials. If there is none under way, it begins one, and mine
-// is true: the caller must end it. Otherwise the caller may wait for its end. begin fails if too
-// many wait already.
+// begin returns the check of some credentials. If no check is under way, it begins one, and mine is true: the caller
+// must end it. Otherwise the caller may wait for its end. begin fails if too many wait already.
 func (p *pending) begin(d [sha256.Size]byte) (c *check, mine bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

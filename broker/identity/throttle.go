@@ -35,7 +35,7 @@ const (
 // from.
 type throttle struct {
 	mu      sync.Mutex
-	refused map[[sha256.Size]byte]*catalog.User // the user as it was then; nil: there was none
+	refused map[[sha256.Size]byte]*catalog.User // the user as it was then, or nil
 	from    map[netip.Prefix]throttled
 	unseen  *atomic.Uint64 // credentials that were refused without a check
 }

@@ -47,7 +47,7 @@ func New(c Config) *Definitions {
 	}
 }
 
-// Request says what to import.
+// Request is what to import.
 type Request struct {
 	Document []byte
 	VHost    string // import only objects of this vhost; "": all objects
@@ -69,7 +69,7 @@ func (d *Definitions) Export(vhost string) ([]byte, error) {
 
 // Import creates the objects that a document describes and the cluster lacks (VH-9). It reports objects in batches when
 // they are done, one call of report at a time; total is the number of all objects. If the form of the document has a
-// fault, Import creates nothing. An error after the first batch says why the import was given up; repeating it
+// fault, Import creates nothing. An error after the first batch is why the import was given up; repeating it
 // continues where it stopped.
 func (d *Definitions) Import(ctx context.Context, r Request, report func(done []Imported, total int)) (Summary, error) {
 	if _, err := d.serving.ViewOf(r.VHost); err != nil {

@@ -36,7 +36,7 @@ type Imported struct {
 	cause cause // of the outcome Failed
 }
 
-// cause says what an object with the outcome Failed waits for.
+// cause is what an object with the outcome Failed waits for.
 type cause uint8
 
 const (

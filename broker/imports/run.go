@@ -93,7 +93,7 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 	return m.stopped(ctx)
 }
 
-// stopped returns why the import must end, nil if it goes on.
+// stopped returns why the import must end, or nil if it continues.
 func (m *importing) stopped(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

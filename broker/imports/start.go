@@ -41,8 +41,8 @@ const (
 // ready.
 func (d *Definitions) Pending() bool { return d.atStart.Document != nil && !d.tried.Load() }
 
-// Warning describes the objects of the configuration's document that wait, on the node that imports it; "": there are
-// none.
+// Warning describes the objects of the configuration's document that wait, on the node that imports it; "": none
+// wait.
 func (d *Definitions) Warning() string {
 	n := d.waiting.Load()
 	if n == 0 || d.Pending() {
@@ -54,7 +54,7 @@ func (d *Definitions) Warning() string {
 // Waiting returns how many objects of the configuration's document wait, on the node that imports it.
 func (d *Definitions) Waiting() int { return int(d.waiting.Load()) }
 
-// stage is how far the import of the configuration's document has come, on whatever node.
+// stage is the progress of the import of the configuration's document, on any node.
 type stage uint8
 
 const (
@@ -322,7 +322,7 @@ func (s *Starting) soon(ctx context.Context, failed map[cause]int) bool {
 	return len(v.Manual) == 0
 }
 
-// logObject logs an object that differs from the document, or says why it does not exist. lines counts the lines.
+// logObject logs an object that differs from the document, or why it does not exist. lines counts the lines.
 func (s *Starting) logObject(o *Imported, lines *int) {
 	made, why := loggedAtStart(o)
 	if why == "" {

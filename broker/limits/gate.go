@@ -21,7 +21,7 @@ const (
 	reportedFor = 3 * time.Second
 	// gateIdle is how long a gate must be unused before other nodes are no longer asked about it.
 	gateIdle = 3 * time.Second
-	// storedAgainPercent is the share of the limit below which stored bytes must fall before publishers go on.
+	// storedAgainPercent is the share of the limit below which stored bytes must fall before publishers continue.
 	storedAgainPercent = 95
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 )
 
-// Hold says why a sender's next message must wait.
+// Hold is why a sender's next message must wait.
 type Hold struct {
 	// For is how long to wait before checking again; at most 250 ms.
 	For time.Duration

@@ -172,7 +172,7 @@ func (l *Limits) queue(v *catalog.View, uid id.QueueUID) queueGates {
 	return found
 }
 
-// gate returns the gate of a subject, and opens it if there is none. bounds are the limits in the view with this index.
+// gate returns the gate of a subject, and opens it if necessary. bounds are the limits in the view with this index.
 func (l *Limits) gate(of clients.QuotaSubject, index uint64, bounds gateLimits) *gate {
 	l.mu.Lock()
 	g := l.gates[of]
@@ -187,7 +187,7 @@ func (l *Limits) gate(of clients.QuotaSubject, index uint64, bounds gateLimits) 
 	return g
 }
 
-// known returns the open gate of a subject, nil if there is none.
+// known returns the open gate of a subject, or nil.
 func (l *Limits) known(of clients.QuotaSubject) *gate {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,7 @@ type Sender struct {
 // NewSender returns a Sender for one publisher.
 func (l *Limits) NewSender() Sender { return Sender{l: l} }
 
-// look finds the gates of the user who, nil if there is none, and of a vhost. It allocates only if there are limits.
+// look finds the gates of the user who, which may be nil, and of a vhost. It allocates only if there are limits.
 func (s *Sender) look(v *catalog.View, who *identity.Identity, vhost string) {
 	if s.known && s.index == v.Index() && s.vhost == vhost {
 		return
@@ -74,7 +74,7 @@ func with(gates []*gate, g *gate) []*gate {
 	return append(gates, g)
 }
 
-// Charge counts a message of the user who, nil if there is none, into a vhost; bytes is the size of the body.
+// Charge counts a message of the user who, which may be nil, into a vhost; bytes is the size of the body.
 func (s *Sender) Charge(v *catalog.View, who *identity.Identity, vhost string, bytes int) {
 	s.look(v, who, vhost)
 	if s.user == nil && s.in == nil {
@@ -100,8 +100,8 @@ func (l *Limits) ChargeQueue(uid id.QueueUID, bytes int, s *Sender) {
 	}
 }
 
-// Held reports whether the next message of the user who, nil if there is none, into a vhost must wait. The Hold says
-// how long the caller waits before it asks again.
+// Held reports whether the next message of the user who, which may be nil, into a vhost must wait. The Hold has how
+// long the caller waits before it asks again.
 func (s *Sender) Held(who *identity.Identity, vhost string) (h Hold, held bool) {
 	s.look(s.l.view(), who, vhost)
 	if s.user == nil && s.in == nil && len(s.queues) == 0 && len(s.declarers) == 0 {

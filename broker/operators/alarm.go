@@ -8,7 +8,8 @@ type Alarm struct {
 	Reason   string // a sentence without the node's name
 }
 
-// Alarms returns what ails a node, of what was asked. That a node does not answer is no alarm: NodeStatus.Answers says it.
+// Alarms returns the alarms of a node, from the status that was asked for. A node that does not answer raises no
+// alarm: NodeStatus.Answers reports that.
 func (n *NodeStatus) Alarms() (all []Alarm) {
 	alarm := func(resource, format string, args ...any) {
 		all = append(all, Alarm{resource, fmt.Sprintf(format, args...)})

@@ -14,7 +14,7 @@ const (
 	KindRestore operation.Kind = "restore"
 )
 
-// OperationProgress is how far an operation has come.
+// OperationProgress is the progress of an operation.
 type OperationProgress = operation.Progress
 
 // followedEnd is how long a client has to end a job that an operator has cancelled.

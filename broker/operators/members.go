@@ -34,7 +34,7 @@ const (
 // MaxPlanLines limits the lines of a Plan.
 const MaxPlanLines = 1000
 
-// Plan says what an operation would do.
+// Plan is what an operation would do.
 type Plan struct {
 	Lines []string // at most MaxPlanLines
 	Total int      // number of changes, including those without a line

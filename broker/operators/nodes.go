@@ -24,8 +24,8 @@ type ClusterStatus struct {
 	CatalogIndex  uint64
 	Finalised     int // version of stored state
 	Nodes         []NodeStatus
-	// Hindrance is why this node does not serve clients; "": it does. ViewAge is how old its view
-	// of the catalog may be; negative: the view was never confirmed.
+	// Hindrance is why this node does not serve clients; "" if it does. ViewAge is how old its view of the catalog
+	// may be; negative: the view was never confirmed.
 	Hindrance string
 	ViewAge   time.Duration
 }
@@ -48,7 +48,7 @@ type NodeStatus struct {
 	Start    StartProgress
 	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
-	Vitals   *Vitals // nil: the node has not said, as those of older builds
+	Vitals   *Vitals // nil: not reported, as by nodes of older builds
 	Lost     int     // members of queues that have lost what they had stored and wait to be built anew
 	Disk     *Disk   // as the node has sent it; nil: it has sent nothing
 	Clock    *Clock  // as this node has measured it; nil: it has not, or not recently
@@ -63,7 +63,7 @@ type Memory = vitals.Memory
 // Clock is the state of a node's wall clock (TTL-8).
 type Clock struct {
 	Offset time.Duration // from the time of the cluster
-	Error  time.Duration // how far off that may be
+	Error  time.Duration // the possible error of the offset
 	Grade  string        // how sure the node is of the time of the cluster
 	Off    bool          // the offset is above the limit
 }
@@ -100,7 +100,7 @@ func diskOf(d *disk.State) *Disk {
 	}
 }
 
-// StartProgress says how far the start of a node is.
+// StartProgress is the progress of a node's start.
 type StartProgress = cluster.StartProgress
 
 // ClusterStatus returns the state of the cluster. With details it also asks every node.
@@ -140,7 +140,7 @@ func (o *Operators) ClusterStatus(ctx context.Context, details bool) (ClusterSta
 	return out, nil
 }
 
-// HeldVersion says why a node keeps a version from being finalised.
+// HeldVersion is why a node keeps a version from being finalised.
 type HeldVersion = metadata.HeldVersion
 
 // Finalise finalises the newest version of stored state that this node reads, and returns the

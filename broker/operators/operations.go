@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Operation is a long job: what it does, how far it is, and how it ended.
+// Operation is a long job: what it does, its progress, and how it ended.
 type Operation = operation.Operation
 
 // The states of an operation.

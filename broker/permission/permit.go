@@ -41,7 +41,7 @@ func (ps *Permissions) grantOf(p *catalog.Permission) *Grant {
 	return ps.grants.of(grantKey{user: p.User, VHost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
 }
 
-// Permission is grantIn, but says why there is no permission.
+// Permission is grantIn with the reason why there is no permission.
 func (ps *Permissions) Permission(v *catalog.View, who *identity.Identity, vhost string) (*Grant, error) {
 	if err := vhostExists(v, vhost); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/pattern"
 )
 
-// Limits of what slow patterns of permissions may cost (C-8). Clients choose the names; each name that takes too long
+// Limits of the cost of slow patterns of permissions (C-8). Clients choose the names; each name that takes too long
 // costs three times pattern.Limit of a processor.
 const (
 	// SlowMatches is how many matches of one user's permissions may take too long at once. After each SlowMatchEvery

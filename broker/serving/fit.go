@@ -17,7 +17,7 @@ func (s *Node) CutOff() <-chan struct{} {
 	return s.reach.cut
 }
 
-// WhyCutOff says why this node counts as cut off; "": it does not.
+// WhyCutOff returns why this node counts as cut off; "" if it does not.
 func (s *Node) WhyCutOff() string {
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
@@ -29,8 +29,8 @@ func (s *Node) ErrCutOff() error {
 	return &failure.Error{Class: failure.Unavailable, Kind: "node", RetryAfter: failure.RetryAfter, Reason: cmp.Or(s.WhyCutOff(), "this node was cut off; use another node")}
 }
 
-// Fit returns nil while clients should stay. Otherwise it says why another node would serve them
-// better: this one is cut off, or its disk hangs.
+// Fit returns nil while clients should stay. Otherwise it returns why another node would serve them better: this one
+// is cut off, or its disk hangs.
 func (s *Node) Fit() error {
 	c := s.cluster
 	if c.DiskHangs() {

@@ -5,8 +5,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 )
 
-// LookUp returns a queue from a view, or an error that says what does not
-// exist.
+// LookUp returns a queue from a view, or an error that names what does not exist.
 func LookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 	if rec, ok := v.Queue(vhost, name); ok {
 		return rec, nil

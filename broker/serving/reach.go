@@ -29,7 +29,7 @@ type reach struct {
 
 func newReach() *reach { return &reach{cut: make(chan struct{})} }
 
-// DescribeReach says how many nodes this node reaches, and names the remedy.
+// DescribeReach describes how many nodes this node reaches, and names the remedy.
 func DescribeReach(r cluster.Reach) string {
 	return fmt.Sprintf("this node reaches %d of the cluster's %d nodes, which is no majority; use another node", r.Reached, r.Nodes)
 }

@@ -159,8 +159,8 @@ func (s *Node) Current(ctx context.Context) error {
 	}
 }
 
-// ErrStale replaces an answer that needs a fresh view. why is why there is none, nil if the view has become fresh
-// meanwhile.
+// ErrStale replaces an answer that needs a fresh view. why is the reason why the view is not fresh; nil if it has
+// become fresh meanwhile.
 func ErrStale(why error) *failure.Error {
 	reason := "this node's view of the catalog was behind; retry"
 	if why != nil {

@@ -72,7 +72,7 @@ func (ts *Tokens) Seal(ctx context.Context) (s Seal, err error) {
 	return s, err
 }
 
-// key returns the cluster's secret, and creates it if there is none.
+// key returns the cluster's secret, and creates it if necessary.
 func (ts *Tokens) key(ctx context.Context) ([]byte, error) {
 	v := ts.cfg.View()
 	if p, ok := v.Parameter("", settleComponent, settleKeyName); ok {

@@ -171,7 +171,7 @@ func (c *Consumer) Discard(r quorumq.MsgIDRange, failed bool, annotations []byte
 	return c.decide(outcome{kind: discarded, failed: failed, annotations: annotations}, r)
 }
 
-// decide removes r from what is unsettled, and returns how many ids that were. If the last outcome was not sent and is
+// decide removes r from the unsettled ids, and returns how many it removed. If the last outcome was not sent and is
 // of the same kind, it is extended.
 func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
 	o.client = true
@@ -281,8 +281,8 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	}
 }
 
-// isVoid reports whether an answer says that what the client has decided had no effect. That the consumer does not hold
-// the messages says so only if no earlier attempt may have settled them.
+// isVoid reports whether an answer means that the client's decision had no effect. CodeNotHeld means that only if no
+// earlier attempt may have settled the messages.
 func (o *outcome) isVoid(code quorumq.ReplyCode) bool {
 	return o.client && code != quorumq.CodeOK && (!o.again || code != quorumq.CodeNotHeld)
 }

@@ -7,7 +7,7 @@ func (c *Consumer) Decided() uint64 { return c.base + uint64(len(c.outcomes)) + 
 // Committed returns the number up to which every decision is answered.
 func (c *Consumer) Committed() uint64 { return c.base }
 
-// Void returns how many commands with decisions of the client have had no effect, as the queue has answered: the time of
-// all their messages was over, and they were back in the queue (CT-2). A command that has settled a part of its messages
-// does not count, nor does one that an earlier attempt may have carried out.
+// Void returns how many commands with decisions of the client had no effect, according to the queue: the time of all
+// their messages was over, and they were back in the queue (CT-2). A command that settled some of its messages does
+// not count, nor does a command that an earlier attempt may have carried out.
 func (c *Consumer) Void() uint64 { return c.void }
