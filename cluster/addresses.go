@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// followGossip gives the transport the addresses of peers, and takes those from it that are gone for good. Both are done by
-// one goroutine, so that a node that comes back is never taken for one that went.
+// followGossip gives the transport the addresses of peers, and removes peers that are gone for good. One goroutine
+// does both, so that a node that comes back is never mistaken for one that left.
 func (c *Cluster) followGossip() {
 	events := c.members.Events()
 	var seen catalog.NodeSet
@@ -31,7 +31,7 @@ func (c *Cluster) followGossip() {
 	}
 }
 
-// heard takes news of gossip of a node.
+// heard handles a change that gossip reports about a node.
 func (c *Cluster) heard(n gossip.Node) {
 	if n.Alive {
 		c.setPeer(n.ID, n.PeerAddr)
@@ -44,9 +44,9 @@ func (c *Cluster) heard(n gossip.Node) {
 	c.host.Heard(n.ID, n.Epoch)
 }
 
-// dropForgotten ends the connections to nodes that were taken out of the cluster and have gone: this node would try for ever
-// to reach them, at addresses that others have by then. One that still runs stays a peer, which its refusal reports to it;
-// one that comes back with a fresh store is alive by gossip first.
+// dropForgotten ends the connections to nodes that were removed from the cluster and are gone: otherwise this node
+// would try for ever to reach them, at addresses that others have by then. A removed node that still runs stays a
+// peer; the refusal notifies it. A node that comes back with a fresh store is alive in gossip first.
 func (c *Cluster) dropForgotten() {
 	v, alive := c.View(), c.alive()
 	for _, p := range c.mux.Stats().Peers {

@@ -35,7 +35,7 @@ func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) 
 	return s.c.catalog.AwaitFor(ctx, r)
 }
 
-// CatalogIndex reports to a peer how far the catalog is if this node leads it.
+// CatalogIndex reports the catalog's index to a peer if this node leads it.
 func (s calls) CatalogIndex(ctx context.Context, r *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
 	return s.c.catalog.IndexFor(ctx, r)
 }
@@ -94,7 +94,7 @@ func withOverview(out *nodev1.QueueStatusResponse, o *quorumq.Overview) (*nodev1
 	return out, nil
 }
 
-// NodeStatus reports what this node hosts and how far the founding has come.
+// NodeStatus reports what this node hosts and the progress of the founding.
 func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
 	out := &nodev1.NodeStatusResponse{
@@ -163,7 +163,8 @@ func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeaders
 	return &nodev1.TransferLeadershipResponse{}, nil
 }
 
-// JoinBase reports how far a group is that this node leads, for a member of the caller's that is to begin with nothing.
+// JoinBase reports the base of a group that this node leads, for a member of the caller that is to begin with
+// nothing.
 func (s calls) JoinBase(ctx context.Context, r *nodev1.JoinBaseRequest) (*nodev1.JoinBaseResponse, error) {
 	base := s.c.catalog.Raft().Base // the caller knows by LeaveCatalog that the group has been without it
 	if g := id.GroupID(r.GetGroup()); g != id.CatalogGroup {

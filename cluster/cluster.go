@@ -86,7 +86,7 @@ type Cluster struct {
 	booted   atomic.Bool                   // all parts are there
 	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc
-	disked   context.Context // ends when nothing is written to the log any more; until then its disk may hang
+	disked   context.Context // ends when nothing is written to the log any longer; until then its disk may hang
 	undisk   context.CancelFunc
 	loops    sync.WaitGroup
 	marking  sync.WaitGroup // of keepMark, which must end before the catalog is given up

@@ -174,10 +174,10 @@ type Config struct {
 	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
-	// Failed is notified that this node can keep nothing any more and should end: at once and
-	// without Close, which would wait for the disk, if the error is disk.ErrHangs.
+	// Failed is notified that this node can store nothing any longer and should end: at once and without Close, which
+	// would wait for the disk, if the error is disk.ErrHangs.
 	Failed func(error)
-	// Starting is notified how far Start is, often; it must not block. Once Start has returned,
+	// Starting is notified often of the progress of Start; it must not block. Once Start has returned,
 	// Cluster.StartProgress reports.
 	Starting func(StartProgress)
 	// Stopping is notified of each phase of Close when it begins; nil: nothing is called. It must not block.
@@ -190,8 +190,8 @@ type Config struct {
 	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)
 	SuspectAfter   time.Duration // a node that does not answer is lost to all groups; 0: 400 ms
-	// CatalogStaleness is how old this node's view of the catalog may be for it to say that
-	// something is not there (EX-16); 0: 5 s.
+	// CatalogStaleness is how old this node's view of the catalog may be when it answers that something does not
+	// exist (EX-16); 0: 5 s.
 	CatalogStaleness time.Duration
 	// PropagationTimeout is how long a change of the catalog waits at most until the nodes to which this one has
 	// connections see it too (EX-15); 0: 250 ms.
@@ -202,8 +202,8 @@ type Config struct {
 	// ExportFloor is the pace in bytes per second below which exports of this node's members are not slowed, all of
 	// them together; 0: export.DefaultFloor.
 	ExportFloor int64
-	// HibernateAfter is how long a queue without consumers does nothing before all its
-	// members are closed until somebody asks for it; 0: never.
+	// HibernateAfter is how long a queue without consumers must be idle before all its members are closed until
+	// somebody uses it; 0: never.
 	HibernateAfter time.Duration
 	// BodyCacheBytes and TailBytes bound what is kept in memory to save reads: bodies of
 	// messages, 0: 256 MiB; and recent entries of the log, 0: 64 MiB. See LimitCaches.
@@ -228,6 +228,6 @@ type Config struct {
 	hosting func(*replica.Config)
 }
 
-// ErrDiskFailed is wrapped with what to do: a write to this node's log, or a sync of it, has
-// failed; nothing is written any more until the node is started again.
+// ErrDiskFailed is wrapped with what to do: a write to this node's log, or a sync of it, has failed; nothing more is
+// written until the node is started again.
 var ErrDiskFailed = errors.New("cluster: the disk has failed")

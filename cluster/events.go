@@ -33,7 +33,7 @@ func (s calls) AwaitLog(ctx context.Context, r *nodev1.AwaitLogRequest) (*nodev1
 	return s.c.logs.AwaitLog(ctx, r)
 }
 
-// EmitQuota reports that a quota bounds clients of this node, or does not any more. It does not wait.
+// EmitQuota reports that a quota bounds clients of this node, or no longer does. It does not wait.
 func (c *Cluster) EmitQuota(e event.Event) {
 	c.events.EmitNode(e)
 	c.log.Info("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)

@@ -16,16 +16,15 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// LedFigures yields the figures of the queues that this node leads, and of those that
-// hibernate and that it led last, or whose last leader's node it stands in for, in no order;
-// without those of whose members' nodes it is not connected to a majority.
-// They cost no round to other members: a leader that is cut off may yield what is old (ST-3
+// LedFigures yields, in no order, the figures of the queues that this node leads, and of hibernating queues that it
+// led last or for whose last leader's node it stands in. It omits queues if this node is not connected to a majority
+// of their members' nodes. It does not ask other members, so a leader that is cut off may yield old figures (ST-3
 // does not hold for them).
 func (c *Cluster) LedFigures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return c.host.Figures()
 }
 
-// Positions yields how far the logs of this node's members of queues are, in no order.
+// Positions yields the progress of the logs of this node's members of queues, in no order.
 func (c *Cluster) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] { return c.host.Positions() }
 
 // ConfirmTimes counts how long clients of this node have waited for confirms.

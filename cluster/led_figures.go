@@ -53,7 +53,7 @@ type AllFigures struct {
 
 // nodeFigures are those that one node gave.
 type nodeFigures struct {
-	run, asOf uint64 // of its response; 0: its build does not say
+	run, asOf uint64 // of its response; 0: its build does not send it
 	queues    map[id.QueueUID]*QueueFigures
 }
 

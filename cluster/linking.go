@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// linkGrace is how long a node that lacks nothing else waits for the links of others: a way that is broken for longer
+// linkGrace is how long a node that lacks nothing else waits for links to others: a route that is broken for longer
 // must not keep it out of service.
 const linkGrace = 10 * time.Second
 
@@ -20,11 +20,11 @@ type linking struct {
 
 	mu    sync.Mutex
 	since time.Time // when nothing else was missing for the first time; zero: something was
-	done  bool      // nobody is waited for any more
+	done  bool      // the wait is over
 }
 
-// wait reports for which nodes a node waits that lacks nothing else. From the first time on that there is none, or after
-// linkGrace, there is none any more.
+// wait reports the nodes for which a node waits that lacks nothing else. Once there are none, or after linkGrace, it
+// waits for none ever after.
 func (l *linking) wait(now time.Time) error {
 	if l.over(now) {
 		return nil
@@ -39,7 +39,7 @@ func (l *linking) wait(now time.Time) error {
 		"if that lasts, see that they reach this node's listen.peer", missing, linkGrace)
 }
 
-// over reports that nobody is waited for any more.
+// over reports whether the wait is over.
 func (l *linking) over(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

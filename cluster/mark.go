@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// markEvery is how often a mark is written while the logs grow: what is lost of the time
-// since is not noticed.
+// markEvery is the interval between marks while the logs grow: a loss of records written after the last mark is not
+// noticed.
 const markEvery = time.Second
 
 // keepMark writes marks while the logs grow.

@@ -34,7 +34,7 @@ func (s calls) ListOperations(ctx context.Context, r *nodev1.ListOperationsReque
 	return s.c.jobs.ListOperations(ctx, r)
 }
 
-// AwaitOperation waits for news of one of this node's operations.
+// AwaitOperation waits for a change of one of this node's operations.
 func (s calls) AwaitOperation(ctx context.Context, r *nodev1.AwaitOperationRequest) (*nodev1.AwaitOperationResponse, error) {
 	return s.c.jobs.AwaitOperation(ctx, r)
 }
@@ -44,7 +44,7 @@ func (s calls) CancelOperation(ctx context.Context, r *nodev1.CancelOperationReq
 	return s.c.jobs.CancelOperation(ctx, r)
 }
 
-// NodeDetails are what a node says of itself.
+// NodeDetails are what a node reports about itself.
 type NodeDetails struct {
 	Draining bool
 	Start    StartProgress

@@ -13,7 +13,7 @@ type StartPhase string
 const (
 	// StartLog reads the node's log; in segments.
 	StartLog StartPhase = "opening the log"
-	// StartName waits until the name that gossip advertises leads to this machine.
+	// StartName waits until the name that gossip advertises resolves to this machine.
 	StartName StartPhase = "waiting for the own name to resolve to this machine"
 	// StartCatalog joins the cluster, and catches up with its catalog.
 	StartCatalog StartPhase = "joining the cluster"
@@ -49,7 +49,7 @@ const (
 	unitGroups   = "groups"
 )
 
-// StartProgress is how far a node that starts has come (RE-7).
+// StartProgress is the progress of a node's start (RE-7).
 type StartProgress struct {
 	Phase StartPhase
 	// Done of Total Units; Total is 0 while it is not known.
@@ -57,7 +57,7 @@ type StartProgress struct {
 	Unit        string
 }
 
-// String returns the phase and how far it is.
+// String returns the phase and its progress.
 func (p StartProgress) String() string {
 	if p.Total == 0 {
 		return string(p.Phase)
@@ -65,7 +65,7 @@ func (p StartProgress) String() string {
 	return fmt.Sprintf("%s: %d of %d %s", p.Phase, p.Done, p.Total, p.Unit)
 }
 
-// startOf is how far a start is whose node is in the cluster.
+// startOf returns the progress of a start once the node is in the cluster.
 func startOf(m replica.Progress) StartProgress {
 	p := StartProgress{Phase: StartGroups, Done: m.Done, Total: m.Total, Unit: unitGroups}
 	switch {

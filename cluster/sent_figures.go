@@ -15,12 +15,13 @@ import (
 const (
 	// ledBatch is how many queues with figures are in one response of LedFigures.
 	ledBatch = 256
-	// unchangedBatch is the same of those without.
+	// unchangedBatch is the same for queues without figures.
 	unchangedBatch = 16_384
 )
 
-// sentFigures notes when the figures of each queue that this node leads were last found to be new. So a peer is sent only
-// those that have changed since it last asked: of thousands of queues most are idle. The zero value is ready to use.
+// sentFigures records when the figures of each queue that this node leads were last found to be new. So a peer is
+// sent only those that have changed since it last asked: of thousands of queues most are idle. The zero value is
+// ready to use.
 type sentFigures struct {
 	mu    sync.Mutex // held while all figures are read, so that a round has all that was new before it
 	seed  maphash.Seed

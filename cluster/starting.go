@@ -5,7 +5,7 @@ import "time"
 // startTick is the time between two lines in the log about a start.
 const startTick = time.Second
 
-// starts takes how far the start is, in the phases before groups are opened.
+// starts records the progress of the start in the phases before groups are opened.
 func (c *Cluster) starts(p StartProgress) {
 	c.starting.Store(&p)
 	if c.cfg.Starting != nil {
@@ -13,8 +13,7 @@ func (c *Cluster) starts(p StartProgress) {
 	}
 }
 
-// StartProgress returns how far this node's start is. It looks at every group while
-// leaders are elected.
+// StartProgress returns the progress of this node's start. While leaders are being elected, it checks every group.
 func (c *Cluster) StartProgress() StartProgress {
 	p := *c.starting.Load()
 	if p.Phase != StartCatalog || c.catalog.Ready() != nil {
@@ -27,8 +26,7 @@ func (c *Cluster) StartProgress() StartProgress {
 	return p
 }
 
-// reportStart says in the log, at most once a second, how far the start is, until it is
-// done or the node stops.
+// reportStart logs the progress of the start, at most once a second, until it is done or the node stops.
 func (c *Cluster) reportStart() {
 	tick := time.NewTicker(startTick)
 	defer tick.Stop()

@@ -59,11 +59,10 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Room returns disk.ErrNoSpace with what is short if a queue takes no messages for want of it,
-// else nil.
+// Room returns nil, or disk.ErrNoSpace with what is short if a queue takes no messages because it lacks space.
 func (c *Cluster) Room(uid id.QueueUID) error { return c.rooms.Of(uid) }
 
-// Warning reports what an operator should look at although the node serves; "": nothing.
+// Warning returns what an operator should check although the node serves; "": nothing.
 func (c *Cluster) Warning() string {
 	if w := c.disks.Warning(); w != "" {
 		return w
@@ -186,12 +185,12 @@ func (c *Cluster) nodeIDs() iter.Seq[id.NodeID] {
 	}
 }
 
-// DiskHangs reports that a write to this node's disk does not come back: it leads nothing then.
+// DiskHangs reports that a write to this node's disk does not return: then the node leads nothing.
 func (c *Cluster) DiskHangs() bool { return c.disks.Hangs() }
 
 // RefusedPeers returns how many peers this node refuses now, by reason.
 func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
 
-// ExplainGroup returns in one line what this node knows of a queue's group and what is to happen to it next, for
+// ExplainGroup returns in one line what this node knows about a queue's group and what will happen to it next, for
 // people who look for the cause of a fault.
 func (c *Cluster) ExplainGroup(q id.QueueUID) string { return c.liveness.Explain(q.Group()) }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// leaveTimeout bounds how long a stopping node waits for others to hear of it.
+	// leaveTimeout bounds how long a stopping node waits for others to notice.
 	leaveTimeout = 2 * time.Second
 	// linksTimeout bounds how long it waits for calls of other nodes that it answers.
 	linksTimeout = 3 * time.Second
@@ -39,7 +39,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	phase(StopQueues, c.gateway != nil, func() error { c.gateway.Close(); return nil })
 	phase(StopGossip, c.members != nil, func() error { c.leave(ctx); return nil })
 	phase(StopGroups, c.host != nil, func() error {
-		// Serve goes on for the groups, all other loops end by c.ctx.
+		// Serve keeps running for the groups; all other loops end with c.ctx.
 		c.marking.Wait()
 		return c.host.Close()
 	})
@@ -65,8 +65,8 @@ func (c *Cluster) stops(p StopPhase) {
 	}
 }
 
-// leave notifies the others that this node goes on purpose. When all stop together nobody
-// is left to hear it; they would find out by themselves, so that it is no fault.
+// leave notifies the others that this node leaves on purpose. When all stop together, nobody is left to receive it.
+// That is no fault, because they would find out by themselves.
 func (c *Cluster) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()

@@ -20,9 +20,9 @@ func (c *Cluster) openStorage() (err error) {
 	return err
 }
 
-// logFailed ends all groups of this node: nobody knows what the disk has kept, and
-// nothing may be acknowledged any more. A restart reads what is there. The connections go first:
-// by that peers know, and have other leaders long before the node has ended.
+// logFailed ends all groups of this node: nobody knows what the disk has kept, and nothing more may be acknowledged.
+// A restart reads what is there. The connections end first: so peers notice, and elect other leaders long before the
+// node has ended.
 func (c *Cluster) logFailed(err error) {
 	if m := c.wired.Load(); m != nil {
 		m.Cut()

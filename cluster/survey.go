@@ -16,7 +16,7 @@ const (
 	pingEvery = 10 * time.Second
 )
 
-// lateMux is what liveness looks at; the mux is there before it looks.
+// lateMux gives liveness the mux, which exists before liveness uses it.
 type lateMux struct{ c *Cluster }
 
 // Silent is of liveness.Transport.

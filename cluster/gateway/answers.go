@@ -133,9 +133,9 @@ func (q *Queue) confirmLocked(token publishToken, err error, out *outbox) {
 	}
 }
 
-// refusal returns the error of a message that was not accepted: it was refused by a limit or by a
-// queue that goes, or given up (PUB-5). goes is what the queue says of itself, and not what
-// this node's view shows: the cause is the same on all nodes.
+// refusal returns the error of a message that was not accepted: it was refused by a limit or by a queue that is being
+// deleted, or given up (PUB-5). goes is what the queue reports, not what this node's view shows: so the
+// cause is the same on all nodes.
 func (q *Queue) refusal(token publishToken, now time.Time, goes bool) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
 		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)

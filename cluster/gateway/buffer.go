@@ -9,13 +9,13 @@ import (
 )
 
 // space is what a consumer knows about the room for its deliveries. Deliveries for which there is
-// no room are dropped, and fetched later by a resume, which says how many bytes the queue may send.
-// From then on the queue sends nothing by itself until it has answered a resume in full.
+// no room are dropped, and fetched later by a resume, which states how many bytes the queue may send. From then on
+// the queue sends nothing by itself until it has answered a resume in full.
 type space struct {
 	short bool          // deliveries were left out
 	waits bool          // until its buffer calls roomAgain
 	seen  quorumq.MsgID // the newest delivery that was left out
-	share int64         // how much the next resume asks for; 0: all that there is room for
+	share int64         // how much the next resume asks for; 0: as much as fits
 }
 
 // Buffer limits the bytes of messages that the consumers of one client have delivered and the
@@ -84,7 +84,7 @@ func (b *Buffer) await(s *space, again func(share int64)) (waits bool) {
 	return true
 }
 
-// forget makes sure that nothing is called for a consumer any more.
+// forget makes sure that nothing more is called for a consumer.
 func (b *Buffer) forget(s *space) {
 	if b == nil {
 		return

@@ -23,7 +23,7 @@ const (
 	Discard
 )
 
-// Decision says how a client settles messages.
+// Decision is how a client settles messages.
 type Decision struct {
 	Kind   DecisionKind
 	Failed bool // counts as a failed delivery; not for Ack

@@ -66,7 +66,7 @@ func (c *Consumer) Flush(ctx context.Context) error {
 		c.q.mu.Unlock()
 		return nil
 	}
-	if c.q.consumers[c.key.Session] != c { // no answer counts any more
+	if c.q.consumers[c.key.Session] != c { // answers no longer count
 		defer c.q.mu.Unlock()
 		return cmp.Or(c.why, fmt.Errorf("queue %s: %w: not all decisions were committed", c.q.uid, traffic.ErrConsumerGone))
 	}
@@ -155,9 +155,9 @@ func (c *Consumer) CloseThen(closed func()) {
 	})
 }
 
-// HasPending reports whether the queue has assigned messages to the consumer that Deliver has not been called with,
-// because there was no room in its Buffer or, with auto-ack, until the queue has said that those before them are lost. When
-// there are none any more, Deliver is called once more.
+// HasPending reports whether the queue has assigned messages to the consumer with which Deliver has not been called:
+// because its Buffer had no room or, with auto-ack, because the queue has not yet reported the messages before them
+// as lost. When no such messages are left, Deliver is called once more.
 func (c *Consumer) HasPending() bool {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()

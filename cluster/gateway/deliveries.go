@@ -116,8 +116,8 @@ func (c *Consumer) catchUp(held []traffic.Delivery, last quorumq.MsgID) []traffi
 	return c.resumeUpTo(fresh, held, last)
 }
 
-// lose notifies the client that the consumer is gone. It closes the session all the same, because
-// the answer may come from a former leader, or a registration may still be under way.
+// lose notifies the client that the consumer is gone. It closes the session nevertheless, because the answer may come
+// from a former leader, or a registration may still be under way.
 func (c *Consumer) lose(err error, out *outbox) {
 	c.lost = true
 	c.handKept(out)
@@ -219,7 +219,7 @@ func (c *Consumer) revoked(r quorumq.MsgIDRange, out *outbox) {
 	out.calls = append(out.calls, func() { c.cfg.Revoked(r) })
 }
 
-// endConsumers ends all consumers. With auto-ack the queue does not have any more what is kept for them.
+// endConsumers ends all consumers. With auto-ack the queue no longer has what is kept for them.
 func (q *Queue) endConsumers(err error, out *outbox) {
 	for _, c := range q.consumers {
 		c.handKept(out)

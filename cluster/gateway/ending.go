@@ -20,9 +20,9 @@ func (q *Queue) drainDeletes() {
 	}
 }
 
-// partLocked ends the consumers of a queue that has ended. Those with auto-ack get what has arrived, as the queue does not
-// have it any more. If a goroutine works on the queue, it calls them, so that the end comes after what it is calling them
-// with; else the caller does when it has released mu.
+// partLocked ends the consumers of a queue that has ended. Consumers with auto-ack get what has arrived, because the
+// queue no longer has it. If a goroutine works on the queue, it calls them, so that the end comes after the
+// deliveries that it is making; otherwise the caller does when it has released mu.
 func (q *Queue) partLocked(in *inbox, out *outbox) {
 	var parting outbox
 	why := q.ended

@@ -12,10 +12,9 @@ import (
 // gets are the sessions with which this node's clients Get from a queue. They belong to the queue's
 // mutex.
 //
-// Usually there is one. When the answer to a Get is lost, its session may hold a message that nobody
-// knows of. The session is doubtful then: later Gets use another one. Once all its Gets are answered,
-// everything returns to the queue that no client holds, and when clients hold nothing any more, the
-// session is closed.
+// Usually there is one. When the answer to a Get is lost, its session may hold a message that nobody knows about.
+// Then the session is doubtful: later Gets use another one. Once all its Gets are answered, every message that no
+// client holds returns to the queue, and when clients hold nothing more, the session is closed.
 type gets struct{ sessions []*getSession }
 
 // getSession is one of them.
@@ -55,7 +54,7 @@ func (g *gets) of(k quorumq.ConsumerKey) *getSession {
 	return nil
 }
 
-// next returns the time until the first ack deadline, 0 if there is none.
+// next returns the time until the first ack deadline, or 0.
 func (g *gets) next(now time.Time) (in time.Duration) {
 	for _, s := range g.sessions {
 		if end := s.next(); !end.IsZero() && (in == 0 || end.Sub(now) < in) {
@@ -104,7 +103,7 @@ func (s *getSession) hold(m quorumq.MsgID, end time.Time) {
 	s.deadlines = append(s.deadlines, ackDeadline{msg: m, end: end})
 }
 
-// drop forgets a message that no client holds any more; false: none did.
+// drop forgets a message that no client holds any longer; false: no client held it.
 func (s *getSession) drop(m quorumq.MsgID) bool {
 	if _, is := s.held[m]; !is {
 		return false
@@ -122,7 +121,7 @@ func (s *getSession) drop(m quorumq.MsgID) bool {
 	return true
 }
 
-// next returns the first ack deadline, zero if there is none.
+// next returns the first ack deadline, or zero.
 func (s *getSession) next() time.Time {
 	for len(s.deadlines) > 0 {
 		if _, is := s.held[s.deadlines[0].msg]; is {

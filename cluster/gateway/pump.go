@@ -33,8 +33,8 @@ func (q *Queue) pump(out *outbox) {
 	}
 }
 
-// sendLocked leaves the sending to the outbox, which runs without the lock. It notes the target now,
-// because that can change before then.
+// sendLocked leaves the sending to the outbox, which runs without the lock. It fixes the target now, because the
+// target can change before then.
 func (q *Queue) sendLocked(out *outbox, f request, c raftfsm.Command) {
 	g, to := q.g, q.target
 	out.sends = append(out.sends, func() { g.send(to, f, c) })

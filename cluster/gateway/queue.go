@@ -39,8 +39,8 @@ func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]by
 	return r, err
 }
 
-// Purge removes ready and delayed messages and the backlog, and returns how many of them no one
-// will receive any more.
+// Purge removes ready and delayed messages and the backlog, and returns how many of them nobody will ever receive
+//
 func (q *Queue) Purge(ctx context.Context) (uint64, error) {
 	r, _, err := q.do(ctx, &quorumq.Purge{}, op{repeat: once})
 	return r.Count, err

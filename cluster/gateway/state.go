@@ -26,7 +26,7 @@ type Queue struct {
 	mu      sync.Mutex
 	running bool  // a goroutine works on the queue, or will
 	ended   error // set once: the queue is gone or the node stops
-	leaves  error // why there are no consumers any more: the queue is being deleted
+	leaves  error // why consumers have ended: the queue is being deleted
 	inbox   inbox
 	looked  sync.Cond     // the inbox was emptied
 	room    chan struct{} // closed when the window has room again
@@ -109,7 +109,7 @@ type Consumer struct {
 	ended     bool
 	why       error         // why it has ended, if its client has not closed it
 	missed    bool          // its client has decided something since
-	lost      bool          // the queue has ended it: nothing is sent for it any more
+	lost      bool          // the queue has ended it: nothing more is sent for it
 	limit     quorumq.MsgID // newest credit, in the client's numbers
 	crediting bool          // a Credit command waits for its answer
 	credited  quorumq.MsgID // the limit in that command, or in the last one
@@ -175,7 +175,7 @@ type op struct {
 	closed    bool // answered
 }
 
-// repeat says what to do if the outcome of a command is unknown.
+// repeat is what to do if the outcome of a command is unknown.
 type repeat uint8
 
 const (
@@ -213,7 +213,7 @@ type request struct {
 	number  uint64    // outcome
 }
 
-// requestKind says what the answer to a request refers to.
+// requestKind is what the answer to a request refers to.
 type requestKind uint8
 
 const (

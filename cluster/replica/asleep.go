@@ -22,7 +22,7 @@ type asleep struct {
 	term, last uint64 // where its log ends
 	due        int64  // when it has something to do, in the cluster's time in ms; 0: never
 
-	// What the leader's events have said, so that they do not say it again each time that the queue wakes.
+	// What the leader's events have reported, so that they do not report it again each time that the queue wakes.
 	full     bool   // that it is full
 	degraded string // why dead-lettering is weaker than requested
 
@@ -67,8 +67,8 @@ func (h *Host) SleepingLeader(uid id.QueueUID) id.NodeID {
 	return ""
 }
 
-// Kept returns the answer of a member that hibernates, for callers that do not want to wake it. It has figures if this
-// node led the queue last, or may stand in for the node that did.
+// Kept returns the answer of a member that hibernates, for callers that do not want to wake it. It has figures if
+// this node led the queue last, or may stand in for the node that did.
 func (h *Host) Kept(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
 	a := h.sleeper(uid)
 	if a == nil {

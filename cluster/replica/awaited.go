@@ -22,7 +22,7 @@ type awaitedQueue struct {
 func newAwaited() awaited { return awaited{queues: map[id.QueueUID]*awaitedQueue{}} }
 
 // wait returns a channel that is closed by the queue's next event.
-// end must be called when nobody reads it any more.
+// end must be called when nobody reads it any longer.
 func (a *awaited) wait(uid id.QueueUID) (happened <-chan struct{}, end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,8 +38,8 @@ func (q *Member) afterDeliveries(done func(quorumq.Reply, error)) func(quorumq.R
 	}
 }
 
-// purge proposes a purge when no dead letter leaves any more. It subtracts those that have arrived
-// nevertheless, or may have, from the purge's count.
+// purge proposes a purge when dead letters have stopped leaving. It subtracts those that have arrived nevertheless,
+// or may have, from the purge's count.
 func (q *Member) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 	l := q.led.Load()
 	if l == nil {

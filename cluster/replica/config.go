@@ -58,7 +58,7 @@ type Config struct {
 	Transport Transport
 	Catalog   Catalog
 	Events    *event.Journal
-	// Pace says how fast members are exported.
+	// Pace limits how fast members are exported.
 	Pace *export.Pacer
 
 	// BodyCacheBytes limits the bodies of messages that are kept in memory.
@@ -118,7 +118,7 @@ type Gateway interface {
 	Deliver(q id.QueueUID, ds []traffic.Delivery)
 	// Notice receives a notice of a queue to one of its consumers.
 	Notice(q id.QueueUID, n quorumq.Notice)
-	// LeaderChanged reports the leader of a queue; "": there is none.
+	// LeaderChanged reports the leader of a queue; "" if it has none.
 	LeaderChanged(q id.QueueUID, leader id.NodeID)
 	// QueueDrainDeletes reports that a queue is being emptied before it is deleted.
 	QueueDrainDeletes(q id.QueueUID)
@@ -141,7 +141,7 @@ type Forwarders interface {
 	Copies(q deadletter.Source, d []quorumq.Discarded)
 	// Copying reports whether at-most-once dead letters wait to be sent; the end of the term would lose them (DL-10).
 	Copying(q deadletter.Source) bool
-	// Purging calls then when no message of the backlog leaves any more, with the number of dead
-	// letters that have arrived or may have; and release when the purge was answered.
+	// When messages of the backlog have stopped leaving, Purging calls then with the number of dead letters that have
+	// arrived or may have; release is called when the purge was answered.
 	Purging(q deadletter.Source, then func(arrived uint64, release func()))
 }

@@ -80,7 +80,7 @@ func (q *Member) configureLater(l *Led) {
 	})
 }
 
-// inForce notes that a configuration is in force in the term, which a declaration may wait for.
+// inForce records that a configuration is in force in the term, for which a declaration may wait.
 func (q *Member) inForce(l *Led) {
 	l.configured.Store(true)
 	q.h.ledHere.end(q.uid)

@@ -11,7 +11,8 @@ type demand struct {
 	row            int                  // how many were taken from waited since the last one of others
 }
 
-// waitedInRow is how many members that somebody waits for are opened before one of the others is, so that those come too.
+// waitedInRow is how many members that somebody waits for are opened before one of the others, so that the others are
+// opened too.
 const waitedInRow = 8
 
 func newDemand() demand { return demand{asked: map[id.QueueUID]bool{}} }
@@ -29,7 +30,7 @@ func (d *demand) add(uid id.QueueUID, waits bool) {
 	}
 }
 
-// next takes the member whose turn it is; false: there is none.
+// next takes the member whose turn it is; false: none waits.
 func (d *demand) next() (id.QueueUID, bool) {
 	for len(d.asked) > 0 {
 		uid, waits := d.first()

@@ -23,7 +23,7 @@ type fullness struct {
 	waiting  bool      // a timer will check again
 }
 
-// said reports whether the last event said that the queue is full.
+// said reports whether the last event reported the queue as full.
 func (f *fullness) said() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,8 +19,8 @@ func (q *Member) rearm() {
 	}
 }
 
-// expiry keeps at most one Expire of a queue in flight. While something is due, every command that
-// is applied asks for one, and several of them in an entry do no more than one (TTL-7).
+// expiry keeps at most one Expire of a queue in flight. While something is due, every applied command asks for one,
+// and several in an entry do no more than one (TTL-7).
 type expiry struct {
 	mu    sync.Mutex // guards what follows
 	out   bool       // one is in flight

@@ -16,8 +16,8 @@ import (
 var errNoRoomForExport = errors.New("cluster: this node's disk is nearly full, and while a queue is exported its log cannot be compacted: free space on the node and export again")
 
 // Export writes the queue as it is once this member, which need not lead, has applied the entry at an index: the
-// blocks of package backup. Names are those of the queue in the catalog. While emit waits the member goes on, but its
-// log grows.
+// blocks of package backup. Names are those of the queue in the catalog. While emit waits, the member continues, but
+// its log grows.
 func (q *Member) Export(ctx context.Context, index uint64, vhost, name string, headOnly bool, emit backup.Emit) error {
 	q.exports.Add(1) // before anything is read: see Member.mayClose
 	defer q.exports.Add(-1)
@@ -71,7 +71,7 @@ type described interface {
 	BacklogLeft() uint64
 }
 
-// describe sets what the head of a copy says of the state.
+// describe sets what the head of a copy records about the state.
 func describe(head *backup.Head, state described) {
 	head.At, head.Messages, head.Left = state.Now(), state.Held(), state.BacklogLeft()
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // Figures yields the figures of the queues that this node leads, and of hibernating ones that it
-// led last, in no order. While the node is not connected that led a hibernating queue last, the first
-// of its members' nodes that is there stands in for it. A hibernating queue is left out while this node
-// is not connected to a majority of its members' nodes, as an awake one has no leader then. Figures does
-// not ask other members, so a leader that is cut off may yield old figures.
+// led last, in no order. If the node that led a hibernating queue last is not connected, the first connected node
+// among its members' nodes stands in for it. A hibernating queue is left out while this node is not connected to a
+// majority of its members' nodes, as an awake one has no leader then. Figures does not ask other members, so a leader
+// that is cut off may yield old figures.
 func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
 		var o quorumq.Overview
@@ -38,8 +38,8 @@ func (h *Host) Figures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
 	}
 }
 
-// Positions yields how far the logs of the members are, in no order. One that hibernates has nothing behind its last
-// snapshot, as far as is known, so that whoever counts what comes goes on counting when it wakes.
+// Positions yields the progress of the members' logs, in no order. For a hibernating member it counts nothing behind
+// its last snapshot, so that a count of new entries continues when the member wakes.
 func (h *Host) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] {
 	return func(yield func(id.QueueUID, raftfsm.Progress) bool) {
 		open, sleeping := h.positions()
@@ -56,7 +56,7 @@ func (h *Host) Positions() iter.Seq2[id.QueueUID, raftfsm.Progress] {
 	}
 }
 
-// positions returns the members that are open, and how far the logs of the others are.
+// positions returns the open members, and the progress of the logs of the others.
 func (h *Host) positions() (open []*Member, sleeping map[id.QueueUID]raftfsm.Progress) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -153,14 +153,14 @@ func (q *Member) AtRest() (state []byte, index uint64, rest bool) {
 	return f.AppendSnapshot(nil), index, true
 }
 
-// Progress says how many of the members are open that a node has to open when it starts.
+// Progress is how many of the members that a node has to open when it starts are open.
 type Progress struct {
 	Electing    bool // all are open and wait for leaders
 	Done, Total uint64
 }
 
-// Progress reports the progress of the groups that the view had at the index. While leaders are
-// being elected, it looks at every group.
+// Progress reports the progress of the groups that the view had at the index. While leaders are being elected, it
+// checks every group.
 func (h *Host) Progress(index uint64) Progress {
 	if h.Ready(index) != nil {
 		h.mu.RLock()

@@ -221,7 +221,7 @@ func (h *Host) attend(v *catalog.View) error {
 	if err := each.Of(drop, maxOpening, h.drop); err != nil {
 		return err // else one could be opened over files that must be deleted
 	}
-	// Those that join ask how far their groups are when nothing of an earlier membership is left.
+	// Joining members ask for their groups' bases when nothing of an earlier membership is left.
 	return each.Of(slices.DeleteFunc(due, func(r *catalog.QueueRecord) bool { return !h.begins(r) }), maxOpening, h.open)
 }
 

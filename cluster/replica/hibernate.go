@@ -27,7 +27,7 @@ const (
 	maxHibernating = 512
 	// hibernateTimeout is how long a node waits until a peer has closed members.
 	hibernateTimeout = 10 * time.Second
-	// hibernateRounds is how often a node looks at its queues within Config.HibernateAfter.
+	// hibernateRounds is how often a node checks its queues within Config.HibernateAfter.
 	hibernateRounds = 4
 	// snapshotBeforeSleep is a number of entries after the last snapshot. If there are more, a
 	// snapshot is taken first, so that waking need not apply them. excessBeforeSleep is a number of
@@ -41,8 +41,8 @@ const (
 	// longestRestless is how much longer a queue rests, at most, before it is tried again after not all of its members
 	// could be closed.
 	longestRestless = time.Hour
-	// maxAheadAsleep is how far the time of a queue that hibernates, and has something to do, may be ahead of the cluster's: it
-	// does that so much too late.
+	// maxAheadAsleep is how far the time of a hibernating queue that has something to do may be ahead of the
+	// cluster's: the queue does it that much too late.
 	maxAheadAsleep = time.Second
 	// wakeRetry is the wait before a node tries again to wake a queue that has something to do.
 	wakeRetry = 2 * time.Second
@@ -143,10 +143,10 @@ func (q *Member) rests(after time.Duration) *nodev1.RestingGroup {
 	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: due}
 }
 
-// dueAsleep returns when a queue that hibernates must wake that has asked for an Expire at a time of its own: in the
-// cluster's time, 0 for never. It may not hibernate if that is soon; nor while its time is ahead of the cluster's, for it
-// goes on only while somebody leads the queue. The timer is not asked: it is dropped when it fires, and set again when the
-// Expire was applied.
+// dueAsleep returns when a hibernating queue that has asked for an Expire at a time of its own must wake: in the
+// cluster's time, 0 for never. The queue may not hibernate if that is soon, nor while its time is ahead of the
+// cluster's, because its time advances only while somebody leads the queue. The timer is not asked: it is dropped
+// when it fires, and set again when the Expire was applied.
 func (q *Member) dueAsleep(at quorumq.Time, after time.Duration) (due int64, may bool) {
 	if at == 0 {
 		return 0, true
@@ -347,8 +347,9 @@ func (q *Member) snapshotPays() bool {
 // mayClose reports whether a member that is to hibernate may be closed. What an export reads, only an open member keeps.
 func (q *Member) mayClose(g *nodev1.RestingGroup) bool { return q.isAt(g) && q.exports.Load() == 0 }
 
-// stayAwake makes a member reachable again that was to hibernate, and has it look at what it may have missed meanwhile. If
-// all members were closed, because the disk is full or the host stops, this one was not among them: it is closed too.
+// stayAwake makes a member that was about to hibernate reachable again, and lets it process what it may have missed
+// meanwhile. If all members were closed in the meantime, because the disk is full or the host stops, this one was not
+// among them, so it is closed too.
 func (h *Host) stayAwake(q *Member) {
 	h.mu.Lock()
 	delete(h.asleep, q.uid)
@@ -364,7 +365,7 @@ func (h *Host) stayAwake(q *Member) {
 	q.box.Post(func() { q.heedRecord(); q.checkNodes() })
 }
 
-// closeHidden closes a member that nobody can reach any more.
+// closeHidden closes a member that nobody can reach any longer.
 func (h *Host) closeHidden(q *Member) {
 	if err := q.close(); err != nil {
 		h.cfg.Logger.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)

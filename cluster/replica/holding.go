@@ -153,7 +153,7 @@ func (h *Host) founders(r *catalog.QueueRecord) []id.NodeID {
 	return nil
 }
 
-// drop removes the local member of a queue that goes on without it.
+// drop removes the local member of a queue that continues without it.
 func (h *Host) drop(uid id.QueueUID) error {
 	err := h.remove(uid)
 	if err == nil {

@@ -69,10 +69,9 @@ type Host struct {
 	closed   bool
 }
 
-// joiner is a member that is to begin with nothing. It is not opened before it has its base: how far its
-// group was when a leader knew that no former member of this node had a vote any more. Without it, the
-// member would be taken for that former one, by whoever has only an old configuration
-// (docs/adr/0006-changes-of-members.md).
+// joiner is a member that is to begin with nothing. It is not opened before it has its base: how far its group was
+// when a leader knew that no former member of this node had a vote any longer. Without a base, members that have only
+// an old configuration would take it for the former member (docs/adr/0006-changes-of-members.md).
 type joiner struct {
 	change uint64
 	known  bool // the base was given, or the leader is of an older build, which gives none

@@ -88,7 +88,7 @@ func (l *Led) Body(ref quorumq.BodyRef) ([]byte, error) {
 	return b, nil
 }
 
-// waitsPage is how many dead letters waits looks at while no command is applied.
+// waitsPage is how many dead letters waits examines while no command is applied.
 const waitsPage = 1024
 
 // waits reports whether the backlog has a dead letter with this body, or these annotations.

@@ -10,10 +10,9 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// A member whose stored data is damaged or lost may have voted, or acknowledged entries, without
-// knowing it any more. It is kept closed: it does not vote and does not serve until Host.remove has
-// wiped it and it joins its group again as a new member. The same holds for a member whose machine
-// has found a broken invariant.
+// A member whose stored data is damaged or lost may have voted, or acknowledged entries, and no longer know it. It is
+// kept closed: it does not vote and does not serve until Host.remove has wiped it and it joins its group again as a
+// new member. The same holds for a member whose machine has found a broken invariant.
 
 // keepClosed records a member that could not be opened because of damage.
 func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
@@ -22,7 +21,7 @@ func (h *Host) keepClosed(r *catalog.QueueRecord, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.damaged[r.UID] = err
-	delete(h.asleep, r.UID) // what was kept about it does not stand for a member any more
+	delete(h.asleep, r.UID) // what was kept about it no longer stands for a member
 	wait.Wake(h.mends)
 }
 

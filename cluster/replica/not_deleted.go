@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An unused queue asks again every second while it cannot be deleted. The log says so at once, after firstWarning, after twice
-// that, and so on up to lastWarning.
+// An unused queue asks again every second while it cannot be deleted. A warning is logged at once, after
+// firstWarning, after twice that, and so on up to lastWarning.
 const (
 	firstWarning = 10 * time.Second
 	lastWarning  = 10 * time.Minute

@@ -22,8 +22,7 @@ type paused struct {
 // minSweep is how many consumers must be in the set before a search for those that are gone.
 const minSweep = 64
 
-// add adds a consumer. It keeps count equal to the size of set, because readers look at count
-// first.
+// add adds a consumer. It keeps count equal to the size of set, because readers check count first.
 func (b *paused) add(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,8 +33,7 @@ func (b *paused) add(c quorumq.ConsumerKey) {
 	b.count.Store(int64(len(b.set)))
 }
 
-// remove removes a consumer. It keeps count equal to the size of set, because readers look at count
-// first.
+// remove removes a consumer. It keeps count equal to the size of set, because readers check count first.
 func (b *paused) remove(c quorumq.ConsumerKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -102,7 +102,7 @@ func (h *Host) AwaitLed(ctx context.Context, uid id.QueueUID) error {
 }
 
 // AwaitLeader returns a channel that is closed when this node's member of a queue learns of another leader than it knew.
-// end must be called when nobody reads the channel any more.
+// end must be called when nobody reads the channel any longer.
 func (h *Host) AwaitLeader(q id.QueueUID) (learned <-chan struct{}, end func()) {
 	return h.learned.wait(q)
 }

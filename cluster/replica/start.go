@@ -23,7 +23,7 @@ func New(c Config) *Host {
 	if c.MaxHeldBytes == 0 {
 		c.MaxHeldBytes = maxHeldBytes
 	}
-	nothing := catalog.New().View() // all that the first view has is news
+	nothing := catalog.New().View() // all that the first view has is new
 	h := &Host{
 		cfg:    c,
 		bodies: raftfsm.NewBodyCache(c.BodyCacheBytes),
@@ -74,8 +74,7 @@ func (h *Host) Start(above Above) {
 	h.loops.Go(func() { h.reconcile(done) })
 }
 
-// Ready returns an error that says how many of the groups are not open yet that the view had at the
-// index.
+// Ready returns an error with the number of groups that the view had at the index and that are not open yet.
 func (h *Host) Ready(index uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,8 +90,7 @@ func (h *Host) Ready(index uint64) error {
 	return errors.Join(fmt.Errorf("cluster: the node is starting: %d of %d groups are open", open, h.wanted), h.failures)
 }
 
-// Close stops all members. Config.Life must have ended. Members that nobody has started to open are
-// not opened any more.
+// Close stops all members. Config.Life must have ended. Members whose opening has not started stay closed.
 func (h *Host) Close() error {
 	h.loops.Wait()
 	h.mu.Lock()

@@ -12,8 +12,8 @@ import (
 // again must call forget first. It belongs to the worker that runs the queue's mailbox.
 type unsent struct {
 	ids map[quorumq.ConsumerKey][]quorumq.MsgIDRange
-	// closing has the sessions whose end is being proposed together with what never left. Nothing
-	// may be sent to them any more.
+	// closing has the sessions whose end is being proposed together with what never left. Nothing more may be sent to
+	// them.
 	closing map[quorumq.SessionKey]struct{}
 }
 

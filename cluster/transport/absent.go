@@ -49,7 +49,7 @@ func (a *absent) take(g id.GroupID) []inboundCall {
 	return w.calls
 }
 
-// close lets go of everything: the streams end.
+// close releases everything: the streams end.
 func (a *absent) close() {
 	for g := range a.groups {
 		a.take(g)

@@ -84,7 +84,7 @@ func (a acceptCredentials) heartbeats(conn net.Conn, info callerInfo) (net.Conn,
 	return nil, nil, credentials.ErrConnDispatched
 }
 
-// plain looks at what a caller sends first to a node without TLS.
+// plain examines the first bytes that a caller sends to a node without TLS.
 func (a acceptCredentials) plain(b []byte, err error) error {
 	if len(b) > 1 && b[0] == recordHandshake && b[1] == recordMajor {
 		err = refusal{codes.Unauthenticated, fmt.Sprintf("a caller speaks TLS to node %q, which does not: %s", a.m.config.Node, noTLS)}

@@ -40,7 +40,7 @@ type acceptedStream struct {
 	cancel  context.CancelCauseFunc
 	open    bool          // nothing of the peer's stream before it is on its way; belongs to accepted.mu
 	written chan struct{} // closed when nothing more is sent, and all that was dropped is reported
-	done    chan struct{} // closed when nothing of the stream will be handled any more
+	done    chan struct{} // closed when nothing more of the stream will be handled
 }
 
 func (a *accepted) init() {
@@ -104,7 +104,7 @@ func (a *accepted) drop(p Peer, why error) {
 	}
 }
 
-// recheck ends streams of nodes that may not be talked to any more.
+// recheck ends streams of nodes with which this node may no longer communicate.
 func (a *accepted) recheck(judge func(Peer, uint8) error) {
 	a.mu.Lock()
 	streams := slices.Collect(maps.Values(a.streams))

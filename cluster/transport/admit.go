@@ -20,7 +20,7 @@ func (m *Mux) vet(ctx context.Context, md metadata.MD) (Peer, error) {
 	return p, err
 }
 
-// connOf returns the gate's connection of a call; nil if there is none.
+// connOf returns the gate's connection of a call, or nil.
 func connOf(ctx context.Context) *gate.Conn {
 	from, ok := grpcpeer.FromContext(ctx)
 	if !ok {

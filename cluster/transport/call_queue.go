@@ -42,7 +42,7 @@ func (l *callQueue) add(c inboundCall) (start, fits bool) {
 	return false, true
 }
 
-// take returns the oldest call; if there is none and idle is set, serving ends.
+// take returns the oldest call; if no call waits and idle is set, serving ends.
 func (l *callQueue) take(idle bool) (inboundCall, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,8 +18,7 @@ type callConn struct {
 	node id.NodeID
 }
 
-// conn returns the connection of the moment; Unavailable, as gRPC's own connections answer, while there is
-// none.
+// conn returns the current connection; without one it returns Unavailable, as gRPC's own connections do.
 func (c callConn) conn() (*peerConn, error) {
 	pc, err := c.m.connection(c.node)
 	if err != nil {
@@ -53,9 +52,8 @@ func (c callConn) NewStream(
 	return pc.client.NewStream(ctx, desc, method, opts...)
 }
 
-// Client returns a client for calls to the peer on the shared connection. Callers may keep it: each
-// call uses the current connection, and fails with Unavailable while there is none. Errors:
-// ErrUnknownPeer.
+// Client returns a client for calls to the peer on the shared connection. Callers may keep it: each call uses the
+// current connection, and fails with Unavailable without one. Errors: ErrUnknownPeer.
 func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
 	p := m.lookup(n)
 	if p == nil || len(p.candidates()) == 0 {

@@ -24,7 +24,7 @@ type Clock interface {
 	Restarted(n id.NodeID)
 }
 
-// clocksTo is what a heartbeat to a node says of this node's clocks; c may be nil.
+// clocksTo is what a heartbeat to a node reports about this node's clocks; c may be nil.
 func clocksTo(c Clock, n id.NodeID, came time.Duration) *nodev1.Clocks {
 	if c == nil {
 		return nil
@@ -42,8 +42,8 @@ func clocksTo(c Clock, n id.NodeID, came time.Duration) *nodev1.Clocks {
 	return w
 }
 
-// hearClocks takes what a heartbeat says of the clocks of a node. Of two nodes the one that asks measures, and
-// sends the result to the other one: where answers is set, the heartbeat is the answer in x; c may be nil.
+// hearClocks processes what a heartbeat reports about a node's clocks. Of two nodes, the one that asks measures, and
+// sends the result to the other one. If answers is set, the heartbeat is the answer in x; c may be nil.
 func hearClocks(c Clock, n id.NodeID, asks bool, w *nodev1.Clocks, x clock.Exchange, answers bool) {
 	if c == nil || w == nil {
 		return

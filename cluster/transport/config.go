@@ -211,6 +211,6 @@ func (c Config) withDefaults() Config {
 
 // acknowledgeWithin is how long the systems of two nodes may exchange nothing on a connection that has something to
 // send, before it is dropped. While a network fails now and then, TCP waits twice as long before each attempt to send
-// again, soon for seconds; a new connection goes on at once. It does not depend on processors: the systems answer for
-// processes that lack them.
+// again, soon for seconds; a new connection sends at once. The bound does not depend on processors: the systems
+// answer for processes that lack them.
 func (c *Config) acknowledgeWithin() time.Duration { return c.PingTimeout + c.PingTimeout/2 }

@@ -15,7 +15,7 @@ const (
 	maxConnects  = 4
 )
 
-// connect opens a network connection within a time. Nothing that it began runs any more when it returns.
+// connect opens a network connection within a time. When it returns, nothing that it began is still running.
 func connect(ctx context.Context, patient time.Duration, open func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -87,7 +87,7 @@ func (p *peer) dialEither(failing time.Duration) (*peerConn, error) {
 	return nil, fault
 }
 
-// seek looks for another way while this one is silent, or a detour, and ends the connection for it.
+// seek looks for another route while this one is silent or a detour, and ends the connection in favour of it.
 func (p *peer) seek(pc *peerConn) error {
 	look := make(<-chan time.Time)
 	if !pc.direct() {

@@ -43,8 +43,7 @@ func (d dialCredentials) ClientHandshake(ctx context.Context, authority string, 
 	return &lookedAt{Conn: conn, look: d.first}, info, nil
 }
 
-// first looks at what the peer sends first: in TLS 1.3 it is then that the peer refuses
-// this node's certificate.
+// first examines the first bytes that the peer sends: in TLS 1.3 the peer refuses this node's certificate only then.
 func (d dialCredentials) first(b []byte, err error) error {
 	if d.pc.l.config.TLS != nil {
 		return d.fault(err)

@@ -107,7 +107,7 @@ func (g *group) SetHeartbeatHandler(h func(raft.RPC)) {
 	g.heartbeat.Store(&h)
 }
 
-// Close implements raft.WithClose: the group has no member here any more.
+// Close implements raft.WithClose: the group no longer has a member here.
 func (g *group) Close() error {
 	g.closed(g)
 	g.stop()
@@ -122,7 +122,7 @@ func (g *group) stop() {
 
 // AppendEntries implements raft.Transport. While the peer is down the call waits, so
 // that raft's back-off does not grow and the call goes out as soon as the connection is up.
-// Entries beyond Config.MaxAppendBytes are cut off args: raft goes on behind what was sent.
+// Entries beyond Config.MaxAppendBytes are cut off args: raft continues behind what was sent.
 func (g *group) AppendEntries(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {

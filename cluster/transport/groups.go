@@ -29,7 +29,7 @@ func (s *groups) open(n *group) {
 	if !closed {
 		s.of[n.id] = n
 		for _, c := range s.absent.take(n.id) {
-			n.receive(c) // before what comes from now on
+			n.receive(c) // before anything that arrives from now on
 		}
 	}
 	s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *groups) open(n *group) {
 	}
 }
 
-// close lets no group open any more.
+// close prevents further groups from opening.
 func (s *groups) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,8 +33,7 @@ const (
 	mdBegan   = "quorate-began"   // optional: Peer.Began
 )
 
-// identity is what this node says of itself; it does not change, but that its store ceases
-// to be fresh.
+// identity is what this node announces about itself. It does not change, except that its store ceases to be fresh.
 type identity struct {
 	cluster, token string
 	reads          uint8

@@ -12,8 +12,8 @@ import (
 
 // A connection for heartbeats comes to the same port as all others. With TLS it is recognized by the
 // protocol that is negotiated, without it by its first bytes, with which no HTTP/2 begins.
-// Then each end sends a HeartbeatHello, and the rest are Pings; each message has its length in
-// two bytes before it, the higher one first.
+// Then each end sends a HeartbeatHello, and the rest are Pings. Two bytes before each message hold its length, the
+// higher one first.
 const (
 	heartbeatProtocol = "quorate-beat/1"
 	heartbeatPreface  = "QUORATE1"

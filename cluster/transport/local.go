@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/grpcmem"
 )
 
-// local is what all connections of this node share: its settings, what it says of itself, and what it
-// knows of others, whichever end opened a connection. Each part has its own lock.
+// local is what all connections of this node share: its settings, what it announces about itself, and what it knows
+// about others, whichever end opened a connection. Each part has its own lock.
 type local struct {
 	config    Config
 	log       *slog.Logger

@@ -135,8 +135,8 @@ func (m *Mux) TakeOver(may bool) {
 	m.Say()
 }
 
-// Drains reports whether this node, or a peer by its last heartbeat, takes no leadership over. A peer of an older version
-// does not say.
+// Drains reports whether this node, or a peer according to its last heartbeat, takes over no leadership. A peer of an
+// older version does not report it.
 func (m *Mux) Drains(n id.NodeID) bool {
 	if n == m.config.Node {
 		return m.noLead.Load()

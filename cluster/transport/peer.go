@@ -105,8 +105,8 @@ func (p *peer) candidates() []string {
 	return all
 }
 
-// beginAttempt notes an attempt to connect by the direct way, of which there is one at a time;
-// false: the peer has left its address meanwhile.
+// beginAttempt registers an attempt to connect directly, of which there is one at a time; false: the peer has left
+// its address meanwhile.
 func (p *peer) beginAttempt(pc *peerConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,11 +56,11 @@ type peerConn struct {
 	cancel        context.CancelCauseFunc
 	client        *grpc.ClientConn
 	giveUp        func(error)                 // ends it, and has the peer connect again at once
-	conn          atomic.Pointer[net.TCPConn] // of the streams; nil: there is none yet, or a detour
+	conn          atomic.Pointer[net.TCPConn] // of the streams; nil: not connected yet, or a detour
 	probing       probing
 	deserted      atomic.Bool    // nothing listens at the address
 	via           *peerConn      // to the node that passes all of it on; nil: the direct way
-	astray        chan struct{}  // of capacity 1: all is silent, look for another way
+	astray        chan struct{}  // of capacity 1: all is silent, seek another route
 	detached      chan struct{}  // closed when the peer's run took the connection off
 	began         time.Time      // when all of it was open
 	heartbeatLine *heartbeatConn // nil: the peer opens it
@@ -76,8 +76,8 @@ type peerConn struct {
 	closed error
 }
 
-// serve moves frames until the connection fails, and returns why. seek looks for another way, and returns
-// when it has one or the connection has failed.
+// serve moves frames until the connection fails, and returns why. seek looks for another route, and returns when it
+// has one or the connection has failed.
 func (pc *peerConn) serve(seek func() error) error {
 	var all sync.WaitGroup
 	count := pc.traffic
@@ -146,8 +146,8 @@ func (pc *peerConn) fail(reason error) {
 	}
 }
 
-// abandon ends a connection whose peer is not heard. What the system holds for it is dropped: closing it would wait for
-// that to be sent.
+// abandon ends a connection whose peer is silent. What the system holds for it is dropped: closing it would wait
+// until that is sent.
 func (pc *peerConn) abandon(reason error) {
 	pc.fail(reason)
 	if conn := pc.conn.Load(); conn != nil {
@@ -170,13 +170,13 @@ func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) erro
 	}
 }
 
-// silent is why a connection is given up whose peer is not heard.
+// silent is the error of a connection that is given up because its peer is silent.
 func (pc *peerConn) silent() error {
 	return fmt.Errorf("%w: node %q did not answer within %v", ErrNotConnected, pc.node, pc.pulse.patience())
 }
 
-// ping asks the peer for a sign of life again and again, and ends when all stays silent.
-// Heartbeats show it sooner, but for another connection.
+// ping asks the peer for a sign of life again and again, and ends when all stays silent. Heartbeats detect silence
+// sooner, but on another connection.
 func (pc *peerConn) ping() error {
 	c := &pc.l.config
 	wait := func() time.Duration { return phase.Wait(time.Now(), c.PingEvery) }
@@ -230,7 +230,7 @@ func pingFrame(number uint64) *nodev1.Frame {
 	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
 }
 
-// heartbeat takes what comes back on the stream of small frames.
+// heartbeat handles what arrives on the stream of small frames.
 func (pc *peerConn) heartbeat(f *frame.In) {
 	p := f.Frame.GetPing()
 	if p == nil {
@@ -297,7 +297,7 @@ func (e *refusedError) Error() string { return fmt.Sprintf("transport: node %q: 
 // Refused lets groups distinguish this error from those of the way to the peer.
 func (e *refusedError) Refused() bool { return true }
 
-// answered ends a call. A call that was given up is not there any more.
+// answered ends a call. A call that was given up is no longer there.
 func (pc *peerConn) answered(f *frame.In) {
 	request, resp, err := f.Request, any(f.Answer), error(nil)
 	if f.Answer == nil {
@@ -334,5 +334,5 @@ func (pc *peerConn) drop() {
 	_ = pc.closeClient() // it never served
 }
 
-// direct reports whether the connection leads to the peer.
+// direct reports whether the connection goes straight to the peer.
 func (pc *peerConn) direct() bool { return pc.via == nil }

@@ -51,7 +51,7 @@ func (p *peer) dial(failing time.Time) (*peerConn, error) {
 	return p.dialEither(since)
 }
 
-// dropFound closes what nobody takes any more.
+// dropFound closes a found connection that nobody will take.
 func (p *peer) dropFound() {
 	if pc := p.takeFound(); pc != nil {
 		pc.drop()
@@ -68,8 +68,7 @@ func (p *peer) logUp(pc *peerConn) {
 		"peer", p.node, "epoch", pc.remote.Epoch, "address", pc.address, "through", pc.via.remote.Node)
 }
 
-// failed notes an attempt that did not succeed, logs a new reason once, and returns
-// how long to wait.
+// failed records an attempt that did not succeed, logs a new reason once, and returns how long to wait.
 func (p *peer) failed(err error, wait time.Duration, logged *string) time.Duration {
 	p.failure.Add(1)
 	p.mu.Lock()
@@ -93,7 +92,7 @@ func (p *peer) failed(err error, wait time.Duration, logged *string) time.Durati
 	return min(max(2*wait, p.l.config.RetryMin), p.l.config.RetryMax)
 }
 
-// pause waits up to a third longer or shorter than said, or for a kick only.
+// pause waits for the given time, up to a third longer or shorter, or only for a kick.
 func (p *peer) pause(wait time.Duration, forKick bool) {
 	var due <-chan time.Time
 	if !forKick {

@@ -57,16 +57,15 @@ func (s *peers) removed() Former {
 	return s.former
 }
 
-// close lets no peer begin any more.
+// close prevents further peers from beginning.
 func (s *peers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// SetPeer sets where a peer may be, the best address first; unchanged ones do nothing. The
-// Mux connects, trying one after the other, and goes on until RemovePeer. The own node is
-// not a peer.
+// SetPeer sets where a peer may be, the best address first; unchanged ones do nothing. The Mux tries to connect to
+// one after the other, until RemovePeer. The own node is not a peer.
 func (s *peers) SetPeer(n id.NodeID, addresses ...string) {
 	if n == s.l.config.Node {
 		return

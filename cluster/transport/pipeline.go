@@ -27,14 +27,14 @@ type pipeline struct {
 	config  *Config
 	s       *peerConn
 	results chan raft.AppendFuture
-	closed  chan struct{} // by raft, which then reads no more results
+	closed  chan struct{} // by raft, which then reads no further results
 
 	mu       sync.Mutex
 	room     *sync.Cond      // a call ended, or the pipeline
 	inFlight []*appendFuture // oldest first
 	bytes    int
 	heard    time.Time       // the last time at which a call was answered, a result read, or calls began
-	watch    *time.Timer     // looks whether an answer is overdue; nil while nothing is on its way
+	watch    *time.Timer     // checks whether an answer is overdue; nil while nothing is on its way
 	late     []*appendFuture // results that found the channel full, in order
 	carrying bool            // carry runs
 	ended    bool            // takes no more calls
@@ -110,7 +110,7 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 // unread returns how many calls have no result that raft has read. mu is held.
 func (p *pipeline) unread() int { return len(p.inFlight) + len(p.late) }
 
-// begin notes a call that is about to be sent. mu is held.
+// begin registers a call that is about to be sent. mu is held.
 func (p *pipeline) begin(f *appendFuture) {
 	if p.unread() == 0 {
 		p.heard = f.started
@@ -171,7 +171,7 @@ func (p *pipeline) end() {
 	p.stop()
 }
 
-// stop takes no more calls. mu is held.
+// stop refuses further calls. mu is held.
 func (p *pipeline) stop() {
 	p.ended = true
 	if p.watch != nil {

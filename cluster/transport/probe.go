@@ -2,9 +2,9 @@ package transport
 
 import "sync"
 
-// The system at the other end may have given a connection up, by its own bound or with a reset that was lost. It says so
-// only to who sends something; but whoever has sent all that it may waits for answers, and the next regular ping may be
-// far. So a connection that has become quiet is tried once, and until there is an answer.
+// The system at the other end may have given a connection up, by its own bound or with a reset that was lost. It
+// reports that only to a sender. But a node that has sent all that it may waits for answers, and the next regular
+// ping may be far. So a connection that has become quiet is probed once, until an answer comes.
 
 // probing decides when, by the frames that have come and gone. mu guards all fields below it.
 type probing struct {

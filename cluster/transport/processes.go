@@ -17,7 +17,7 @@ type processes struct {
 // held is one process and the number of its streams and connections.
 type held struct {
 	epoch id.Epoch
-	name  string // "" if it does not say
+	name  string // "" if unknown
 	uses  int
 }
 

@@ -27,7 +27,7 @@ type pulse struct {
 	lines peerLines   // the connections with the peer for all else
 
 	mu      sync.Mutex
-	conn    net.Conn      // nil: there is none
+	conn    net.Conn      // nil: not connected
 	peer    Peer          // on conn
 	number  uint64        // of the last ping that this node sent if it asks, else heard
 	heard   uint64        // of the last answer that came to the node which asks
@@ -35,13 +35,13 @@ type pulse struct {
 	sent    time.Time     // when it was sent
 	proven  time.Time     // when the newest heartbeat was sent that has gone both ways; zero: none has
 	since   time.Time     // of the oldest ping that was not answered, or whose answer did not come; zero: none
-	last    time.Time     // when the peer was heard last; zero: never
-	starved uint32        // what the peer said of itself last
+	last    time.Time     // when the peer last sent something; zero: never
+	starved uint32        // what the peer last reported about itself
 	drains  bool          // the same
 }
 
-// serve takes what comes on a connection for heartbeats until it ends. The newest connection
-// counts: the one before, of the same or an older epoch, is closed.
+// serve handles what arrives on a connection for heartbeats until it ends. The newest connection counts: the previous
+// one, of the same or an older epoch, is closed.
 func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	p.mu.Lock()
 	old := p.conn
@@ -80,7 +80,7 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 		p.expect()
 		hearClocks(p.l.config.Clock, p.node, p.asks, b.GetClocks(), clock.Exchange{Asked: asked, Heard: came}, answers)
 		if answers && b.GetNumber() == 1 {
-			p.ask() // the peer has not heard yet what was measured
+			p.ask() // the peer has not received yet what was measured
 		}
 		if heartbeats := p.l.config.Heartbeats; heartbeats != nil && b.GetReports() {
 			heartbeats.HandleHeartbeat(peer, Heartbeat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
@@ -118,8 +118,7 @@ func (p *pulse) ask() {
 	p.send(conn, b, 0)
 }
 
-// say sends a heartbeat now: a ping, or the newest answer once more, which is none that times are
-// measured by.
+// say sends a heartbeat now: a ping, or the newest answer once more, which is not used to measure times.
 func (p *pulse) say() {
 	if p.asks {
 		p.ask()
@@ -133,9 +132,9 @@ func (p *pulse) say() {
 	}
 }
 
-// send writes a heartbeat with what this node says of itself. came is when what it answers came,
-// 0 if it answers nothing. The connection is given up long before its buffers are full of
-// heartbeats that nobody reads, so this does not block.
+// send writes a heartbeat with what this node reports about itself. came is when the heartbeat that it answers
+// arrived, 0 if it answers none. The connection is given up long before its buffers are full of heartbeats that
+// nobody reads, so this does not block.
 func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
 	b.Starved, b.Drains = p.l.starved.share.Load(), p.l.noLead.Load()
 	if heartbeats := p.l.config.Heartbeats; heartbeats != nil {
@@ -223,7 +222,7 @@ func (p *pulse) overdueFor(now time.Time) time.Duration {
 	return max(0, now.Sub(p.last)-p.l.config.HeartbeatEvery)
 }
 
-// missing is unanswered for a peer that was heard last at a time. p.mu is held.
+// missing is unanswered for a peer that was last heard at a time. p.mu is held.
 func (p *pulse) missing(now, heard time.Time) time.Duration {
 	var d time.Duration
 	if !p.since.IsZero() {
@@ -240,7 +239,7 @@ func (p *pulse) leniency() time.Duration {
 	return leniency(max(p.l.starved.share.Load(), p.said()), p.l.config.PingTimeout)
 }
 
-// said is what the peer said last of the share of the time for which it lacked a processor.
+// said is what the peer last reported as the share of the time for which it lacked a processor.
 func (p *pulse) said() uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,7 +299,7 @@ func (p *pulse) drop() {
 	}
 }
 
-// elapsed reads the clock for measuring, 0 if there is none.
+// elapsed reads the clock for measuring; 0 without one.
 func (p *pulse) elapsed() time.Duration {
 	if c := p.l.config.Clock; c != nil {
 		return c.Elapsed()

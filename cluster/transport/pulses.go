@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// pulses are the heartbeats with all peers. overdue is called when one did not come in time. mu guards
-// what is below it.
+// pulses are the heartbeats with all peers. overdue is called when one did not arrive in time. mu guards what is
+// below it.
 type pulses struct {
 	l       *local
 	overdue func(*pulse)
@@ -63,8 +63,8 @@ func (s *pulses) everyPulse() []*pulse {
 	return slices.Collect(maps.Values(s.of))
 }
 
-// Say sends all peers at once what this node says of itself, not only with the next heartbeat. It
-// does not wait.
+// Say sends all peers at once what this node reports about itself, without waiting for the next heartbeat. It does
+// not block.
 func (s *pulses) Say() {
 	wait.Wake(s.news)
 }

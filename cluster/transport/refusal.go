@@ -17,8 +17,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// refusal is the answer to a peer that cannot be talked to until somebody changes
-// something: its text says what.
+// refusal is the answer to a peer with which communication is impossible until somebody changes something, which its
+// text names.
 type refusal struct {
 	code codes.Code
 	text string
@@ -100,8 +100,7 @@ type refusals struct {
 	logged map[string]bool
 }
 
-// refused notes a caller that was turned away. Connections that just end are none: so do
-// probes.
+// refused records a caller that was turned away. Connections that merely end do not count: so do probes.
 func (s *refusals) refused(err error) {
 	var known refusal
 	var network net.Error

@@ -20,7 +20,7 @@ func repeatEvenly(c *net.TCPConn) {
 	})
 }
 
-// retransmissionOf asks the system about a connection. false: it does not say, or the connection is closed.
+// retransmissionOf asks the system about a connection. false: the system does not know, or the connection is closed.
 func retransmissionOf(c *net.TCPConn) (retransmission, bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {

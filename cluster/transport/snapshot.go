@@ -40,7 +40,7 @@ func (g *group) InstallSnapshot(
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("transport: snapshot of group %s to node %q: %w", g.id, to, err)
 	}
-	// After io.EOF the receiver has ended the stream; its answer says why.
+	// After io.EOF the receiver has ended the stream; its answer has the reason.
 	p, err := stream.CloseAndRecv()
 	if err != nil {
 		return fmt.Errorf("transport: snapshot of group %s to node %q: %w", g.id, to, err)

@@ -8,11 +8,11 @@ import (
 const (
 	// starvedOver is the time over which starvation is averaged.
 	starvedOver = 4 * time.Second
-	// starvedAtMost is how much of one delay counts. What lacks processors is late again and
-	// again; what was stopped once, however long, is not.
+	// starvedAtMost is how much of one delay counts. A process that lacks processors is late again and again; one
+	// that was stopped once, however long, is not.
 	starvedAtMost = 100 * time.Millisecond
-	// mildStarvation is the share of the time, in thousandths, up to which nobody waits for
-	// longer, and starvation the one from which peers wait for mostLeniency.
+	// mildStarvation is the share of the time, in thousandths, up to which nobody waits longer, and starvation the
+	// share from which peers wait for mostLeniency.
 	mildStarvation, starvation = 40, 120
 	// mostLeniency is how many PingTimeouts longer a silence may be at most.
 	mostLeniency = 2
@@ -30,7 +30,7 @@ type starved struct {
 	average float64 // of the goroutine that measures
 }
 
-// ran notes that a timer ran so late, and for how long it had been waited for, that included.
+// ran records how late a timer ran, and how long the wait for it was, including the delay.
 func (s *starved) ran(late, waited time.Duration) {
 	if waited <= 0 {
 		return

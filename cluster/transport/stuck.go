@@ -2,14 +2,14 @@ package transport
 
 import "time"
 
-// TCP waits twice as long before each attempt to send again as before the one before. On a network that comes and goes
-// its attempts can all meet a moment at which nothing passes, and a connection stands still for seconds, although
-// packets pass in between. Heartbeats have a connection of their own, whose attempts come at even intervals, and so
-// show such a moment. Then a new connection carries data at once, and the one that stands still is given up.
+// TCP doubles its wait before each attempt to send again. On a network that works only now and then, all its attempts
+// can fall into moments at which nothing passes, and a connection stands still for seconds, although packets pass in
+// between. Heartbeats have a separate connection, which sends at even intervals and so detects this. Then a new
+// connection carries data at once, and the stalled one is given up.
 
 const (
-	// worthwhile is how much longer the system must be going to wait before its next attempt, for a new connection to
-	// be sooner.
+	// worthwhile is how long the system's wait before its next attempt must still be for a new connection to be
+	// faster.
 	worthwhile = 100 * time.Millisecond
 	// clockGrain is the most by which the times that the system keeps of a connection are inexact.
 	clockGrain = 10 * time.Millisecond
