@@ -1,7 +1,7 @@
 // Package certificate names nodes in X.509 certificates, and judges the certificates of nodes.
 //
-// A node's certificate names it by one URI among its subject alternative names; cluster/transport/DESIGN.md
-// says why. crypto/tls does not look for a URI, so both the name and the chain are checked here.
+// A node's certificate names it by one URI among its subject alternative names; cluster/transport/DESIGN.md explains
+// why. crypto/tls does not look for a URI, so both the name and the chain are checked here.
 package certificate
 
 import (

@@ -29,12 +29,11 @@ type ConnectionInfo struct {
 	Product        string // of the client, with its version
 	SinceMs        int64  // Unix time
 	Received, Sent uint64 // bytes
-	// Mechanism is how its user logged in; FrameMax in bytes, ChannelMax and HeartbeatSeconds
-	// are what was agreed on. They are those of AMQP.
+	// Mechanism is how its user logged in. FrameMax, in bytes, ChannelMax and HeartbeatSeconds are the negotiated
+	// values of AMQP.
 	Mechanism                              string
 	FrameMax, ChannelMax, HeartbeatSeconds uint32
-	// Properties are what the client says of itself, as message.AppendTable writes them; nil:
-	// none.
+	// Properties are what the client reports about itself, as message.AppendTable writes them; nil: none.
 	Properties []byte
 }
 
@@ -93,7 +92,7 @@ func (c *Connection) Enter(k Count, admit func() error) (first bool, err error) 
 	if c.counted(k) {
 		return false, nil
 	}
-	c.entering.Lock() // its calls do not stand in each other's way
+	c.entering.Lock() // its calls do not block one another
 	defer c.entering.Unlock()
 	if c.counted(k) {
 		return false, nil
@@ -126,9 +125,9 @@ func (c *Connection) mark(k Count) bool {
 	return true
 }
 
-// Show has operators see the connection, and end it. look returns what it is now; user and vhost
-// that it leaves out are those that count the connection. Both functions may be called from any
-// goroutine and must not block.
+// Show makes the connection visible to operators, who can end it. look returns its present state; if look leaves out
+// user and vhost, the ones that count the connection are shown. Both functions may be called from any goroutine and
+// must not block.
 func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
 	c.r.mu.Lock()
 	c.r.shown++
@@ -148,8 +147,8 @@ func (c *Connection) ChannelOpened() { c.r.churn.channelsOpened.Add(1) }
 // ChannelClosed counts a channel that ChannelOpened has counted and that has ended.
 func (c *Connection) ChannelClosed() { c.r.churn.channelsClosed.Add(1) }
 
-// ShowChannels has operators see the channels of a connection that they see. list returns those that there are now, but
-// for what the connection knows. It may be called from any goroutine and must not block.
+// ShowChannels makes the channels of a visible connection visible to operators. list returns the present channels,
+// without what the connection knows. It may be called from any goroutine and must not block.
 func (c *Connection) ShowChannels(list func() []ChannelInfo) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,8 +30,8 @@ type ConsumerInfo struct {
 type Consumer struct {
 	// VHost and Queue never change.
 	VHost, Queue string
-	// Look returns what is known of it now but for its connection, which is nil if the consumer is
-	// the node's own; false if the queue has ended it. It may be called from any goroutine.
+	// Look returns the consumer's present state and, separately, its connection, which is nil if the consumer is the
+	// node's own; false if the queue has ended it. It may be called from any goroutine.
 	Look func() (x ConsumerInfo, from *Connection, ok bool)
 }
 
@@ -43,14 +43,14 @@ type consumers struct {
 
 func newConsumers() consumers { return consumers{live: map[*Consumer]struct{}{}} }
 
-// ShowConsumer has operators see a consumer, until HideConsumer.
+// ShowConsumer makes a consumer visible to operators, until HideConsumer.
 func (s *consumers) ShowConsumer(c *Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live[c] = struct{}{}
 }
 
-// HideConsumer ends that operators see a consumer.
+// HideConsumer hides a consumer from operators.
 func (s *consumers) HideConsumer(c *Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

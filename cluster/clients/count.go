@@ -16,7 +16,7 @@ type Count struct {
 	Queue id.QueueUID // of a queue, which has no name then
 }
 
-// CountKind says what is counted.
+// CountKind is what is counted.
 type CountKind uint8
 
 // What limits bound.

@@ -27,7 +27,7 @@ type QuotaFigures struct {
 type QuotaGate interface {
 	// Figures returns what this node's clients want; StoredBytes is 0.
 	Figures() QuotaFigures
-	// Learn takes what those of another node want.
+	// Learn records what another node's senders want.
 	Learn(from id.NodeID, f QuotaFigures)
 }
 
@@ -39,14 +39,14 @@ type quotaGates struct {
 
 func newQuotaGates() quotaGates { return quotaGates{of: map[QuotaSubject]QuotaGate{}} }
 
-// OpenGate has other nodes hear of a gate, until CloseGate.
+// OpenGate announces a gate to other nodes, until CloseGate.
 func (s *quotaGates) OpenGate(of QuotaSubject, g QuotaGate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[of] = g
 }
 
-// CloseGate ends that.
+// CloseGate stops announcing the gate.
 func (s *quotaGates) CloseGate(of QuotaSubject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ const (
 	fieldBaseIndex = "base-index"
 )
 
-// addBase adds a base to a record, unless there is none. Older builds pass over its fields.
+// addBase adds a base to a record, unless it is zero. Older builds ignore its fields.
 func addBase(r sealed.Record, b raftfsm.Base) sealed.Record {
 	if b == (raftfsm.Base{}) {
 		return r

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// CheckCatalog compares what the catalog's member has stored with the mark. A member that is
-// short or damaged is set aside: nothing must act with it. fault says why it is not whole.
+// CheckCatalog compares what the catalog's member has stored with the mark. A member that is short or damaged is set
+// aside: nothing must use it. fault is why it is not whole.
 func (d *Dir) CheckCatalog() (whole bool, fault, err error) {
 	d.catalogFound, fault = d.catalogStored()
 	if fault != nil && !raftfsm.Damaged(fault) {
@@ -28,12 +28,11 @@ func (d *Dir) CheckCatalog() (whole bool, fault, err error) {
 	return false, fault, d.GiveUpCatalog(fault)
 }
 
-// CatalogFound returns how far the catalog's member went at this start, and whether it went as
-// far as the mark says.
+// CatalogFound returns how far the catalog's stored log reached at this start, and whether it reached the mark.
 func (d *Dir) CatalogFound() (_ raftfsm.Extent, whole bool) { return d.catalogFound, d.catalogWhole }
 
-// GiveUpCatalog sets what the catalog's member has stored aside, unless there is nobody from
-// whom it could be built anew.
+// GiveUpCatalog sets what the catalog's member has stored aside, unless there is no other member from which it could
+// be rebuilt.
 func (d *Dir) GiveUpCatalog(fault error) error {
 	if d.mark.Voters == 1 {
 		return fmt.Errorf("%w: this node alone has the catalog, and nobody can restore it; it was left as it is: restore a backup of the whole "+
@@ -61,7 +60,7 @@ func (d *Dir) GiveUpCatalog(fault error) error {
 	return d.begin()
 }
 
-// catalogStored reads how far the catalog's member on disk goes; nothing if there is none.
+// catalogStored reads how far the catalog's log on disk reaches; zero without one.
 func (d *Dir) catalogStored() (e raftfsm.Extent, err error) {
 	path := filepath.Join(d.Catalog(), CatalogLog)
 	if !exists(path) {

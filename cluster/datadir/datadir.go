@@ -1,7 +1,7 @@
-// Package datadir is a node's data directory: its lock, whose it is, and what a start has to
-// know before anything runs: the epoch, the store (RE-9), the founding that the node has agreed
-// to, how far its logs went, and where its groups have their files. It needs nothing but a disk;
-// the log that groups share is of package storage. docs/formats/datadir.md has the files.
+// Package datadir is a node's data directory: its lock, its owner, and what a start has to know before anything runs:
+// the epoch, the store (RE-9), the founding to which the node has agreed, how far its logs reached, and where its
+// groups have their files. It needs nothing but a disk; the log that groups share is in package storage.
+// docs/formats/datadir.md has the files.
 package datadir
 
 import (
@@ -39,9 +39,9 @@ const (
 	SnapshotsDir = "snapshots"
 )
 
-// Dir is the node's directory, locked for this process. What changes a Dir has one caller at a
-// time: who starts the node; then who founds, for the promise; who registers, for the store; and
-// who keeps the mark. What is about a queue may be called concurrently for different ones.
+// Dir is the node's directory, locked for this process. Methods that change a Dir have one caller at a time: at first
+// the node's start; later the founding, for the promise; the registration, for the store; and the keeper of the mark.
+// Methods about a queue may be called concurrently for different queues.
 type Dir struct {
 	path    string
 	cluster string // whose node it is
@@ -50,8 +50,8 @@ type Dir struct {
 	store   Store
 
 	mark Mark // the newest
-	// catalogFound is how far the catalog's member went at this start, and catalogWhole reports
-	// that it went as far as the mark says.
+	// catalogFound is how far the catalog's stored log reached at this start, and catalogWhole whether it reached the
+	// mark.
 	catalogFound raftfsm.Extent
 	catalogWhole bool
 }

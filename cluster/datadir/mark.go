@@ -11,9 +11,8 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// Mark is how far what this node has stored went when it was last looked at. It is kept beside
-// the logs, so that a start notices when they end before it: what is missing was acknowledged
-// (RE-9). Numbers rise from mark to mark.
+// Mark is how far this node's logs reached when that was last recorded. It is kept beside the logs, so that a start
+// notices when they end before it: what is missing was acknowledged (RE-9). Numbers rise from mark to mark.
 type Mark struct {
 	Log     wal.Mark
 	Catalog raftfsm.Extent // its term, and the last entry that is known to be committed
@@ -33,12 +32,12 @@ const (
 	fieldVoters = "catalog-voters"
 )
 
-// readMark returns the newest mark in a data directory that is whole; the zero mark if there is none.
+// readMark returns the newest whole mark in a data directory, or the zero mark.
 func readMark(path string) (newest Mark) {
 	for copyNo := range sealed.Copies {
 		r, err := sealed.ReadCopy(path, markFile, copyNo)
 		if err != nil {
-			continue // torn by the crash, or not there yet: the other one, or none, says less
+			continue // torn by the crash, or not there yet: the other copy, or no mark, claims less
 		}
 		if m, err := parseMark(r); err == nil && m.number > newest.number {
 			newest = m

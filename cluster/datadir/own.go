@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Store returns what the directory knows of itself.
+// Store returns the directory's store.
 func (d *Dir) Store() Store { return d.store }
 
 // begin names the store of a new directory.
@@ -24,7 +24,7 @@ func (d *Dir) writeStore() error {
 	return sealed.WriteTwice(d.path, nodeFile, d.store.addTo(r))
 }
 
-// Admit notes that a catalog has taken the store.
+// Admit records that a catalog has taken the store.
 func (d *Dir) Admit() error {
 	if d.store.Admitted {
 		return nil
@@ -33,7 +33,7 @@ func (d *Dir) Admit() error {
 	return d.writeStore()
 }
 
-// Deny notes that the node was refused with its store.
+// Deny records that the node was refused with its store.
 func (d *Dir) Deny() error {
 	if d.store.Denied {
 		return nil

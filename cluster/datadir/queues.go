@@ -58,9 +58,9 @@ const (
 	fieldChange = "change"
 )
 
-// Joined returns the change that a member's directory is of, 0 if there is none, and the base with which
-// the member began to join, the zero value if it did without, as with older builds. An error says that
-// nobody knows either: no copy of the file is whole, or none can be read.
+// Joined returns the change to which a member's directory belongs, 0 if it belongs to none, and the base with which
+// the member began to join, the zero value if it had none, as with older builds. An error means that both are
+// unknown: no copy of the file is whole, or none can be read.
 func (d *Dir) Joined(q id.QueueUID) (change uint64, base raftfsm.Base, err error) {
 	r, err := sealed.Read(d.Queue(q), joinedFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +77,8 @@ func (d *Dir) Joined(q id.QueueUID) (change uint64, base raftfsm.Base, err error
 	return change, base, nil
 }
 
-// SetJoined notes the change that a member's directory is of, and the base with which it joins,
-// making the directory if need be.
+// SetJoined records the change to which a member's directory belongs, and the base with which it joins. It creates
+// the directory if necessary.
 func (d *Dir) SetJoined(q id.QueueUID, change uint64, base raftfsm.Base) error {
 	if err := d.MakeQueue(q); err != nil {
 		return err

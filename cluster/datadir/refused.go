@@ -18,8 +18,8 @@ const (
 	fieldBack = "back"
 )
 
-// Refused returns the nodes that were given up in a recovery, each with the store with which it has come back since; "": it
-// has not. This node never talks to them with another store: they could overwrite with their logs what was done since.
+// Refused returns the nodes that were given up in a recovery, each with the store with which it has come back since;
+// "": it has not. This node never accepts them with another store: their logs could overwrite what was done since.
 func (d *Dir) Refused() (map[id.NodeID]id.StoreID, error) {
 	out := map[id.NodeID]id.StoreID{}
 	rec, err := sealed.Read(d.path, refusedFile)
@@ -50,7 +50,7 @@ func (d *Dir) Refuse(nodes []id.NodeID) error {
 	return d.writeRefused(all)
 }
 
-// Readmit notes the store with which a node has come back that was given up.
+// Readmit records the store with which a node that was given up has come back.
 func (d *Dir) Readmit(n id.NodeID, s id.StoreID) error {
 	all, err := d.Refused()
 	if err != nil {

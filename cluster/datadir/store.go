@@ -13,11 +13,11 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Store is what a data directory knows of itself (RE-9): docs/adr/0017-stores.md.
+// Store identifies the life of a data directory (RE-9): docs/adr/0017-stores.md.
 type Store struct {
 	Name id.StoreID
-	// First is the epoch of its first start: no earlier store of the node had one that is as
-	// high. 0: it is of a build that counted from 1.
+	// First is the epoch of its first start: no earlier store of the node had one as high. 0: the store is from a
+	// build that counted from 1.
 	First id.Epoch
 	// Admitted reports that a catalog has taken the store as that of its node. Until then it is
 	// fresh: it has promised nothing to anybody.
@@ -76,8 +76,7 @@ func (s Store) addTo(r sealed.Record) sealed.Record {
 	return r
 }
 
-// parseStore reads what the node's file says of the store. One without a name is older than
-// such names.
+// parseStore reads the store from the node's file. A store without a name is older than such names.
 func parseStore(r sealed.Record) (Store, error) {
 	s := Store{Name: id.StoreID(r.Get(fieldStore)), Admitted: r.Get(fieldAdmitted) == yes, Denied: r.Get(fieldDenied) == yes}
 	if s.Name == "" {

@@ -1,13 +1,13 @@
-// Package disk is how the disks of this node and of its peers fare, and what that means:
+// Package disk tracks the state of the disks of this node and of its peers, and its consequences:
 //
 //   - low: the node hands its leaders to nodes that have room, and queues without a
-//     majority of members with room take no more messages. What makes room goes on.
+//     majority of members with room take no more messages. Commands that free space still work.
 //   - floor, and the log's reserve is used up: the node's members of queues stop, before the
 //     log can fail.
 //   - a write hangs: its leaders are silent, so that others are elected; if it does not
-//     come back, the node ends.
+//     return, the node ends.
 //
-// A Board is what is known, for all who ask; it needs nothing. Rooms works out from it which queues
+// A Board holds what is known, for all who ask; it depends on nothing. Rooms works out from it which queues
 // take messages, and needs the catalog's view and the connections of this node. A Watch keeps it up to date; it
 // needs the log, the connections, and somebody who acts on the groups.
 package disk
@@ -56,8 +56,8 @@ type reported struct {
 	number uint64
 }
 
-// NewBoard returns a board of which nothing is known yet. path is the node's data directory, and
-// mostWaiting how many bytes of bodies may wait for the answers of a queue where disks have room.
+// NewBoard returns a board without any states yet. path is the node's data directory, and mostWaiting how many bytes
+// of bodies may wait for the answers of a queue where disks have room.
 func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) *Board {
 	b := &Board{
 		node: node, log: log, most: mostWaiting,
@@ -86,7 +86,7 @@ func (b *Board) Low() bool { return b.low.Load() }
 // Window returns how many bytes of bodies may wait for the answers of a queue.
 func (b *Board) Window() int64 { return b.window.Load() }
 
-// Moved counts leaders that this node handed over for want of room.
+// Moved counts leaders that this node handed over because space was short.
 func (b *Board) Moved(n uint64) { b.moved.Add(n) }
 
 // windowShare of the least storage.disk_low of all nodes may wait for a queue's answers: what
@@ -150,7 +150,7 @@ func (b *Board) Ready() error {
 	return fmt.Errorf("%w: %s: %d members are stopped until there is room", ErrNoSpace, own.describe(b.node), own.Stopped)
 }
 
-// Warning reports what an operator should look at although the node serves; "": nothing.
+// Warning returns what an operator should check although the node serves; "": nothing.
 func (b *Board) Warning() string {
 	own := b.Of(b.node)
 	switch {
@@ -162,7 +162,7 @@ func (b *Board) Warning() string {
 	return ""
 }
 
-// Hear takes what a peer reports, unless something newer is known.
+// Hear records what a peer reports, unless something newer is known.
 func (b *Board) Hear(n id.NodeID, epoch id.Epoch, r *nodev1.TellDiskRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

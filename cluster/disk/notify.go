@@ -18,7 +18,7 @@ const (
 	notifyTimeout = 2 * time.Second
 )
 
-// Notify sends peers how this node's disk fares, until ctx ends.
+// Notify sends the state of this node's disk to peers, until ctx ends.
 func (w *Watch) Notify(ctx context.Context) {
 	again := time.NewTimer(notifyEvery)
 	defer again.Stop()

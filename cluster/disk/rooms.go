@@ -28,8 +28,7 @@ func (r *Rooms) Admit(uid id.QueueUID) error {
 	return err
 }
 
-// Of returns ErrNoSpace with what is short if a queue takes no messages for want of it,
-// else nil.
+// Of returns nil, or ErrNoSpace with what is short if a queue takes no messages because it lacks space.
 func (r *Rooms) Of(uid id.QueueUID) error {
 	if !r.Board.scarce.Load() {
 		return nil
@@ -42,8 +41,8 @@ func (r *Rooms) Of(uid id.QueueUID) error {
 		ErrNoSpace, q.Name, q.VHost, q.Members, r.Shortage())
 }
 
-// enough reports whether a majority of members is there and has room, or no member is short
-// of it: then it is not for want of room if they are too few.
+// enough reports whether a majority of members is connected and has room. If no member is short of room, it returns
+// true: then space is not the reason if they are too few.
 func (r *Rooms) enough(members []id.NodeID) bool {
 	good, scarce := 0, false
 	for _, m := range members {

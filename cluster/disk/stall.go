@@ -18,10 +18,10 @@ func untilStall(age, usual, lenient, late time.Duration) time.Duration {
 	return max(0, limit-max(0, age-max(0, late)))
 }
 
-// lookAfter returns the time to the next look at the disk, after one that found it to take so
-// long until a write hangs: it is seen just then. While there are no news a disk is looked at
-// every so often, at the moments of heartbeats, which wake the node anyway; that is less than what any
-// write may take, so that each is seen before it has taken that long.
+// lookAfter returns the time to the next check of the disk. left is how long it takes until a write counts as
+// hanging; the check comes just then. Without news the disk is checked at fixed intervals, at the moments of
+// heartbeats, which wake the node anyway. The interval is shorter than any write may take, so that each write is seen
+// before it counts as hanging.
 func lookAfter(now time.Time, left, every time.Duration) time.Duration {
 	if left <= 0 {
 		return hangTick

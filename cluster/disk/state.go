@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	// ErrNoSpace says that too many of the queue's members are on nodes whose disk is nearly full;
-	// the command has not, and will not, take effect. What makes room goes on.
+	// ErrNoSpace means that too many of the queue's members are on nodes whose disk is nearly full; the command has
+	// not taken effect and will not. Commands that free space still work.
 	ErrNoSpace = errors.New("cluster: short of disk space")
-	// ErrHangs says that a write to this node's disk does not come back.
+	// ErrHangs means that a write to this node's disk does not return.
 	ErrHangs = errors.New("cluster: the disk hangs")
 )
 
-// State is how the disk fares that a node's data directory is on.
+// State is the state of the disk with a node's data directory.
 type State struct {
 	Path       string
 	Pressure   wal.Pressure
@@ -27,8 +27,8 @@ type State struct {
 	Low, Floor uint64        // limits of Free; 0: none
 	Hangs      time.Duration // for how long a write has been under way, if that is too long; 0: it is not
 	Stopped    int           // members that wait for room
-	Refused    uint64        // publishes that this node refused for want of room, since its start
-	Moved      uint64        // leaders that it handed over for want of room, since its start
+	Refused    uint64        // publishes that this node refused for lack of room, since its start
+	Moved      uint64        // leaders that it handed over for lack of room, since its start
 }
 
 // describe reports which limit is passed and by how much.

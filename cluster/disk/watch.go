@@ -13,11 +13,11 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// Log is the node's log as far as its disk shows by it.
+// Log is the node's log, which shows the state of its disk.
 type Log interface {
 	// Space is how much room there is.
 	Space() wal.Space
-	// Stalled returns for how long the present write has been under way, and how long it may be.
+	// Stalled returns how long the current write has taken, and how long it may take.
 	Stalled() (age, limit time.Duration)
 	// Short reports whether the log waits for a file descriptor.
 	Short() bool
@@ -25,7 +25,7 @@ type Log interface {
 	Hung() time.Duration
 }
 
-// Transport leads to other nodes.
+// Transport connects to other nodes.
 type Transport interface {
 	// Connected reports whether there is a connection to a node.
 	Connected(id.NodeID) (id.Epoch, bool)
@@ -39,22 +39,22 @@ type Transport interface {
 type Groups interface {
 	// WriteAge is for how long the oldest write has been under way that is not one of Log.
 	WriteAge() time.Duration
-	// Stopped returns how many members are not open for want of room.
+	// Stopped returns how many members are closed for lack of room.
 	Stopped() int
 	// FloorPassed reports that members are to stop, or can be opened again.
 	FloorPassed()
-	// HangsChanged reports that a write has begun to hang, or has come back.
+	// HangsChanged reports that a write has begun to hang, or has returned.
 	HangsChanged(hangs bool)
 }
 
-// Watch keeps a Board up to date: it looks at this node's disk and notifies peers of it.
+// Watch keeps a Board up to date: it checks this node's disk and notifies peers of its state.
 type Watch struct {
 	Board     *Board
 	Log       Log
 	Transport Transport
 	Groups    Groups
 	Alive     func() []id.NodeID // the nodes that are there
-	Every     time.Duration      // between two looks at a disk without news
+	Every     time.Duration      // between checks of a disk without news
 	Hang      time.Duration      // how long a write may take before the node ends
 	Failed    func(error)        // called once when it has taken longer; nil: nothing is called
 	Logger    *slog.Logger
@@ -62,7 +62,7 @@ type Watch struct {
 	ended sync.Once
 }
 
-// Run looks at this node's disk until ctx ends.
+// Run checks this node's disk until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	due := time.Now().Add(w.Every)
 	next := time.NewTimer(w.Every)
@@ -84,11 +84,11 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Look takes in how this node's disk fares, without asking it.
+// Look updates the state of this node's disk, without asking the disk itself.
 func (w *Watch) Look() { w.look(0) }
 
-// look is Look; late is how long after it was due it looks. It returns how long it takes until a
-// write hangs; 0: one does.
+// look is Look; late is the delay of this check. It returns how long it takes until a write counts as hanging; 0: one
+// hangs.
 func (w *Watch) look(late time.Duration) (left time.Duration) {
 	b := w.Board
 	space := w.Log.Space()
@@ -159,7 +159,7 @@ func (w *Watch) pressed(was, now *State) {
 	}
 }
 
-// hung acts when a write begins to hang, and when it has come back.
+// hung acts when a write begins to hang, and when it has returned.
 func (w *Watch) hung(hangs bool, age time.Duration) {
 	b := w.Board
 	b.hangs.Store(hangs)

@@ -10,11 +10,11 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Kind says what happened.
+// Kind is what happened.
 type Kind string
 
-// The kinds. Those from LeaderChanged on come from the queue's leader, unless they say
-// otherwise, the others from the catalog.
+// The kinds. Those from LeaderChanged on come from the queue's leader unless noted otherwise, the others from the
+// catalog.
 const (
 	QueueCreated        Kind = "queue_created"
 	QueueDeleted        Kind = "queue_deleted"
@@ -42,15 +42,15 @@ const (
 	MessagesDropped     Kind = "messages_dropped" // they failed too often, and the queue has no dead-letter exchange (DEL-9)
 	LeadersSpread       Kind = "leaders_spread"   // from the catalog's leader, of all vhosts
 	NodeReplaced        Kind = "node_replaced"    // from the node that has carried it out; Node is the one whose store was given up
-	// ClockStepped and ClockJumped come from a node: its wall clock was set, and the time by
-	// which it stamps commands was. Detail says by how much.
+	// ClockStepped and ClockJumped come from a node: its wall clock, or the time with which it stamps commands, was
+	// set. Detail has the difference.
 	ClockStepped Kind = "clock_stepped"
 	ClockJumped  Kind = "clock_jumped"
-	// QuotaReached and QuotaOver come from the node whose clients a quota bounds (VH-14). Cause is the limit,
-	// Detail says whether Name is a user, a vhost or a queue, Count is the value.
+	// QuotaReached and QuotaOver come from the node whose clients a quota bounds (VH-14). Cause is the limit, Detail
+	// is whether Name is a user, a vhost or a queue, and Count is the value.
 	QuotaReached Kind = "quota_reached"
 	QuotaOver    Kind = "quota_over"
-	// Missed stands for events that were not kept long enough; Count says how many.
+	// Missed stands for events that were not kept long enough; Count is their number.
 	Missed Kind = "missed"
 )
 
@@ -92,7 +92,7 @@ type Audited struct {
 	Changes   []Change // those fields alone that differ
 }
 
-// Change is a field before and after; "" is none. Secrets are reported as changed, without a value.
+// Change is a field before and after; "" is no value. Secrets are reported as changed, without a value.
 type Change struct{ Field, Before, After string }
 
 // DefaultKeep is the number of events that a log keeps.
@@ -103,7 +103,7 @@ type Log struct {
 	mu      sync.Mutex
 	keep    int
 	events  []Event // ascending by Seq
-	lost    uint64  // Seq of the newest event that is not kept any more
+	lost    uint64  // Seq of the newest event that is no longer kept
 	last    uint64
 	counts  map[Kind]uint64
 	changed chan struct{}

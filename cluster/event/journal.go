@@ -7,19 +7,19 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// JournalConfig is what a Journal goes by.
+// JournalConfig configures a Journal.
 type JournalConfig struct {
 	Node   id.NodeID
 	Logger *slog.Logger
 	View   func() *catalog.View
-	// NowMs and StartedMs return the time of the cluster, and when this node started by it, in ms
-	// since the Unix epoch: older commands are read again, and are no news.
+	// NowMs and StartedMs return the time of the cluster, and when this node started in that time, in ms since the
+	// Unix epoch: older commands are only replayed, and are no news.
 	NowMs, StartedMs func() int64
 }
 
 // Journal is what happens on a node: events of the catalog, which every node has, numbered by the
 // index of the command; those of the queues that the node leads and of itself; and its audit
-// records. Its methods may be called concurrently, but for those of the apply path.
+// records. Its methods may be called concurrently, except those of the apply path.
 type Journal struct {
 	JournalConfig
 
@@ -86,7 +86,7 @@ func (j *Journal) Record(list AuditList, e Event) {
 	j.audit[list].Add(e)
 }
 
-// Applied notes a catalog command that was carried out, on the apply path.
+// Applied records a catalog command that was carried out, on the apply path.
 func (j *Journal) Applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64) {
 	if r.Err != nil || nowMs < j.StartedMs() {
 		return
@@ -117,7 +117,7 @@ func (j *Journal) Restored(from, to uint64) {
 	j.catalog.Add(Event{Seq: to, Kind: Missed, Node: j.Node, AtMs: j.NowMs(), Count: to - from})
 }
 
-// eventOf says what a command has changed, if it is something that is reported.
+// eventOf returns what a command has changed, if that is reported.
 func eventOf(cmd catalog.Command, r catalog.Reply, before *catalog.View) (Event, bool) {
 	made := func(created, changed Kind, vhost, name string) (Event, bool) {
 		if r.Created {

@@ -1,15 +1,15 @@
 // Package export paces the exports of a node: how fast its members of queues are read for backups. An export takes
-// processor time, memory and the disk from clients of the node, so it reads faster only while they do not feel it. What
-// they feel is how long syncs of the log and confirms take, compared with what they take while exports read at a floor,
-// and how late the operating system and Go's scheduler wake a goroutine. Below the floor an export is never slowed. Now
-// and then exports read at the floor for a moment, for the comparison.
+// processor time, memory and the disk from clients of the node, so it reads faster only while they do not notice.
+// What they notice is how long syncs of the log and confirms take, compared with what they take while exports read at
+// a floor, and how late the operating system and Go's scheduler wake a goroutine. Below the floor an export is never
+// slowed. Now and then exports read at the floor for a moment, for the comparison.
 //
 // The worst of a hundred confirms shows even a short time of reading too fast. So a pace is approached in small steps,
 // each of which is judged by enough confirms that chance says little, and left in proportion to what is felt.
 //
 // # Reading order
 //
-//   - What takes how long, and whether that is felt: signal.go.
+//   - How long operations take, and whether clients notice: signal.go.
 //   - The pace that follows from it: export.go.
 package export
 
@@ -26,7 +26,7 @@ import (
 const (
 	// DefaultFloor is Config.Floor unless it is set.
 	DefaultFloor = 16 << 20
-	// judgeEvery is the least time between two looks at what clients feel.
+	// judgeEvery is the least interval between measurements of what clients notice.
 	judgeEvery = 150 * time.Millisecond
 	// compareEvery is how long what was usual at the floor is compared with, and maxCompare limits the time at the floor for
 	// the next comparison, if clients send little.

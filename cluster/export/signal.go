@@ -52,8 +52,8 @@ func (s *signal) excess() float64 {
 	return float64(took) / (float64(s.usual)*felt + float64(slack))
 }
 
-// compare notes how long it takes while exports read at the floor, as they have since restart. It returns false if more
-// has to be counted first; last says that there is no time for that.
+// compare records how long it takes while exports read at the floor, as they have since restart. It returns false if
+// more has to be counted first; last means that there is no time for that.
 func (s *signal) compare(last bool) bool {
 	least := uint64(enoughUsual)
 	if last {

@@ -13,9 +13,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Forwarders is what forwards the dead letters of the queues that this node leads. Calls for one
-// queue come from the worker that runs its mailbox, in order; none blocks. mu guards what is
-// below it.
+// Forwarders forwards the dead letters of the queues that this node leads. Calls for one queue come from the worker
+// that runs its mailbox, in order; none blocks. mu guards what is below it.
 type Forwarders struct {
 	cfg    deadletter.Config
 	router deadletter.Router
@@ -75,7 +74,7 @@ func (f *Forwarders) of(q deadletter.Source) *forwarding {
 	return nil
 }
 
-// Backlog reports that a queue's backlog has news: it wakes the forwarder (DL-22).
+// Backlog reports that a queue's backlog has changed: it wakes the forwarder (DL-22).
 func (f *Forwarders) Backlog(q deadletter.Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,10 +105,9 @@ func (f *Forwarders) Copying(q deadletter.Source) bool {
 	return x != nil && x.copier != nil && x.copier.Busy()
 }
 
-// Purging stops a queue's forwarder for the time of a purge: then is called once when nothing of
-// the backlog leaves for its targets any more, with the number of dead letters in it that some target
-// has or may have, and release once the purge was answered. It calls then from any
-// goroutine, or at once.
+// Purging stops a queue's forwarder for the time of a purge: then is called once, when nothing more of the backlog
+// leaves for its targets, with the number of its dead letters that some target has or may have; release must be
+// called once the purge was answered. Purging calls then from any goroutine, or at once.
 func (f *Forwarders) Purging(q deadletter.Source, then func(arrived uint64, release func())) {
 	f.mu.Lock()
 	x := f.of(q)
@@ -123,7 +121,7 @@ func (f *Forwarders) Purging(q deadletter.Source, then func(arrived uint64, rele
 	forwarder.Hold(then)
 }
 
-// forwarder returns a term's forwarder; it is made if there is none. Its caller holds the lock.
+// forwarder returns a term's forwarder, and creates it if necessary. Its caller holds the lock.
 func (f *Forwarders) forwarder(x *forwarding) *deadletter.Forwarder {
 	if x.forwarder == nil {
 		c, uid := f.cfg, x.q.UID()
@@ -179,7 +177,7 @@ func (f *Forwarders) Retry(target id.QueueUID) {
 	}
 }
 
-// Figures reports what has come of a queue's dead letters in its term (ST-1, DL-52).
+// Figures returns the figures of a queue's dead letters in its term (ST-1, DL-52).
 func (f *Forwarders) Figures(q deadletter.Source) (d DeadLetters) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,10 +228,10 @@ func (f *Forwarders) Totals() Sums {
 	return sum
 }
 
-// DeadLetters is what has come of a queue's dead letters in a term of its leader (DL-52).
+// DeadLetters are the figures of a queue's dead letters in a term of its leader (DL-52).
 type DeadLetters struct {
 	BacklogTrouble string            // why the backlog waits; "": it does not
-	Waiting        map[string]uint64 // dead letters that cannot go on now, by cause
+	Waiting        map[string]uint64 // dead letters that cannot be forwarded now, by cause
 	Retries        map[string]uint64 // attempts that failed, by cause
 	Lost           map[string]uint64 // at-most-once copies that no target took, by cause (DL-10)
 }

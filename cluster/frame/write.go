@@ -145,7 +145,7 @@ func sizeAnswer(a *AppendAnswer) int {
 	return uintSize(fieldAnswer, a.Request) + bytesSize(fieldAnsAppend, sizeResponse(&a.Response))
 }
 
-// writeAnswer writes an answer without an error; one with an error goes by package proto.
+// writeAnswer writes an answer without an error; package proto writes those with one.
 func writeAnswer(b []byte, a *AppendAnswer) []byte {
 	b = appendUint(b, fieldAnswer, a.Request)
 	b = appendLength(b, fieldAnsAppend, sizeResponse(&a.Response))

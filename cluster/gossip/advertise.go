@@ -13,8 +13,8 @@ import (
 // the process; therefore it must not be an answer from before this process had its
 // address. On Kubernetes the name of a pod that comes back resolves to nothing at first,
 // or to its former address. So a name is asked until one of this machine's own addresses
-// comes up, for wait at most. Then what it says is taken, for it may be the address of a
-// router in front. missed is called for each look in vain.
+// comes up, for wait at most. Then the answer is used as it is, because it may be the address of a router in front.
+// missed is called for each failed attempt.
 func advertised(address, bind string, wait time.Duration, lookup func(context.Context, string) ([]net.IP, error),
 	own func() []net.IP, missed func(found []net.IP, err error),
 ) (ip string, port int, found bool, err error) {

@@ -38,8 +38,8 @@ func (d delegate) LocalState(bool) []byte { return nil }
 // MergeRemoteState implements memberlist.Delegate.
 func (d delegate) MergeRemoteState([]byte, bool) {}
 
-// NotifyAlive implements memberlist.AliveDelegate: it refuses news of incarnations that
-// are over. News of this node itself always pass: memberlist contradicts them.
+// NotifyAlive implements memberlist.AliveDelegate: it refuses news about incarnations that are over. News about this
+// node itself always pass: memberlist contradicts them.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if n.Name == string(d.m.config.Node.ID) {
 		return nil
@@ -56,8 +56,8 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// supersedes reports that news of a node are over. Epochs of two stores of one id say nothing about
-// which one is right: the catalog knows, and gossip takes whichever lives.
+// supersedes reports whether news about a node are outdated. The epochs of two stores of one id do not show which
+// store is right: the catalog knows, and gossip takes whichever lives.
 func (k *known) supersedes(n Node) bool {
 	return k != nil && n.Epoch < k.Epoch && (n.Store == k.Store || k.Alive)
 }
@@ -73,7 +73,7 @@ func (d delegate) NotifyLeave(n *memberlist.Node) { d.m.seen(n, false, false) }
 
 // NotifyConflict implements memberlist.ConflictDelegate: the name is known at another
 // address. If it is a newer incarnation, its news count at once; memberlist itself takes
-// the new address when the old one is found dead. A second process says so itself, too.
+// the new address when the old one is found dead. A second process reports it itself, too.
 func (d delegate) NotifyConflict(old, other *memberlist.Node) {
 	a, errA := readMeta(old.Meta)
 	b, errB := readMeta(other.Meta)
@@ -99,7 +99,7 @@ func (m *Members) twiceFirst(n id.NodeID) bool {
 	return true
 }
 
-// seen takes news of another node.
+// seen handles news about another node.
 func (m *Members) seen(n *memberlist.Node, alive, claim bool) {
 	if n.Name == string(m.config.Node.ID) {
 		return

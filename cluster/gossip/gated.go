@@ -33,7 +33,7 @@ type gated struct {
 	*memberlist.NetTransport
 	streams chan net.Conn
 	once    sync.Once
-	closed  chan struct{} // nobody may read streams any more
+	closed  chan struct{} // nobody may read streams any longer
 	over    chan struct{} // the ports are closed
 	err     error         // of closing them
 }
@@ -78,7 +78,7 @@ func (t *gated) pass(g *gate.Gate) {
 			select {
 			case t.streams <- nc:
 			case <-t.closed:
-				_ = nc.Close() // nobody reads it any more
+				_ = nc.Close() // nobody reads it any longer
 			}
 		case <-t.over:
 			return

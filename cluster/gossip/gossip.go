@@ -2,8 +2,8 @@
 // seems reachable. What it says are hints: Raft configurations and placement never follow
 // from gossip alone.
 //
-// A node is known by its id and its epoch. A newer epoch always wins, at whatever address
-// it shows up; news of an older one are dropped.
+// A node is known by its id and its epoch. A newer epoch always wins, at whatever address it appears; news about an
+// older one are dropped.
 package gossip
 
 import (
@@ -34,8 +34,8 @@ type Members struct {
 
 	mu         sync.Mutex // guards what follows
 	nodes      map[id.NodeID]*known
-	unreported []id.NodeID   //  nodes with news, oldest first, each once
-	wake       chan struct{} // of capacity 1: there are news to hand out
+	unreported []id.NodeID   //  nodes with unreported changes, oldest first, each once
+	wake       chan struct{} // of capacity 1: there are changes to report
 	alive      chan struct{} // of capacity 1: who is alive has changed
 }
 
@@ -51,8 +51,8 @@ type known struct {
 
 const (
 
-	// suspicion is how long a node is suspected before it is held for dead, if probes are rare;
-	// else it is some of them.
+	// suspicion is how long a node is suspected before it counts as dead, if probes are rare; otherwise it is a few
+	// probe intervals.
 	suspicion = 4 * time.Second
 	// streamTimeout bounds a connection for gossip.
 	streamTimeout = 3 * time.Second
@@ -78,8 +78,8 @@ func (m *Members) Nodes() []Node {
 // lost. It is closed by Leave.
 func (m *Members) Events() <-chan Event { return m.events }
 
-// Leave notifies the others that this node goes on purpose, then stops. The first call
-// counts, others return the same.
+// Leave notifies the others that this node leaves on purpose, then stops. The first call counts, others return the
+// same.
 func (m *Members) Leave(ctx context.Context) error {
 	m.left.Do(func() { m.leftBy = m.stop(ctx, true) })
 	return m.leftBy

@@ -14,19 +14,19 @@ const (
 	maxJoins = 8
 	// slowJoins is how many times JoinEvery lies between attempts that change nothing.
 	slowJoins = 10
-	// lostTime is how long the last address of a node that went is tried.
+	// lostTime is how long the last address of a lost node is tried.
 	lostTime = 24 * time.Hour
 )
 
 // joiner looks for nodes that are missing, as long as some are: those of Config.Join and
-// those that were known. So a cluster that fell apart, or came up in parts, grows
-// together again. Its run goroutine owns it.
+// those that were known. So a cluster that fell apart, or came up in parts, becomes one again. Its run goroutine owns
+// it.
 type joiner struct {
 	m      *Members
 	logged map[string]bool // reasons that were logged since nobody was missing
-	// stale: there were news since states were last exchanged. Whoever joins a node that
-	// learns of others at that moment may get neither its state with them in it, nor what is
-	// said of them by datagrams, which nobody repeats for half a minute.
+	// stale: something has changed since states were last exchanged. A node that joins another one while that one
+	// learns of others may get neither a state with them in it, nor the datagrams about them, which nobody repeats
+	// for half a minute.
 	stale bool
 }
 

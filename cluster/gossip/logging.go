@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// wrongKey is said once by both sides when gossip cannot be read.
+// wrongKey is logged once by both sides when gossip cannot be read.
 const wrongKey = "gossip cannot be read, the cluster keys differ: set the same key on all nodes of the cluster, or none on all"
 
 // maxReasons bounds the reasons that are remembered; beyond, lines go out as debug ones.
@@ -60,7 +60,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 		}
 		return len(b), nil
 	}
-	// Lines repeat with every probe; what memberlist says of a node is worth one.
+	// Lines repeat with every probe; what memberlist reports about a node is worth one.
 	if level > slog.LevelDebug && !w.once(text) {
 		level = slog.LevelDebug
 	}

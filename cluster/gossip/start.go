@@ -46,14 +46,12 @@ func Start(c Config) (*Members, error) {
 	return m, nil
 }
 
-// gossipEvery is the time between two rounds of news, on which the start of a cluster waits
-// some times over.
+// gossipEvery is the interval between rounds of gossip; the start of a cluster waits for several of them.
 const gossipEvery = 200 * time.Millisecond
 
-// listConfig turns the Config into memberlist's. LAN defaults but for: probes are
-// less frequent, because connections show sooner which nodes are there, and a cluster at rest is
-// to be so; a dead node's name can be taken over at another address at once, because
-// epochs, not addresses, distinguish incarnations.
+// listConfig turns the Config into memberlist's. LAN defaults with exceptions: probes are less frequent, because
+// connections show sooner which nodes are there, and a cluster at rest should be quiet; a dead node's name can be
+// taken over at another address at once, because epochs, not addresses, distinguish incarnations.
 func (m *Members) listConfig() (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
 	var err error

@@ -18,12 +18,12 @@ import (
 type Members interface {
 	// LeaderOf returns a queue's leader as the member here knows it; "": it does not.
 	LeaderOf(q id.QueueUID) (id.NodeID, bool)
-	// AwaitLeader returns a channel that is closed when the member here learns of another leader than it knew. end must be
-	// called when nobody reads it any more.
+	// AwaitLeader returns a channel that is closed when the member here learns of another leader than it knew. end
+	// must be called when nobody reads it any longer.
 	AwaitLeader(q id.QueueUID) (learned <-chan struct{}, end func())
 }
 
-// Transport leads to the other nodes.
+// Transport connects to the other nodes.
 type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 	Client(n id.NodeID) (nodev1.NodeClient, error)

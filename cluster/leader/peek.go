@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Detail says what is shown of each message.
+// Detail selects what is shown of each message.
 type Detail uint8
 
 // The details; each has more than the one before.
@@ -40,15 +40,14 @@ type Page struct {
 	Looked   int // messages that were looked at
 }
 
-// Peeked is a message as it stands in its queue; which fields count says the detail.
+// Peeked is a message in its queue; Detail decides which fields are set.
 type Peeked struct {
 	quorumq.Peeked
 	OriginQueue, OriginExchange string // of its first death
 	Message, Annotations        []byte // stored forms, the message perhaps without its body
 }
 
-// Peek looks at messages on a queue's leader; nothing in the queue changes. The answer is
-// not older than the call.
+// Peek reads messages on a queue's leader; nothing in the queue changes. The answer is not older than the call.
 func (l *Leaders) Peek(ctx context.Context, q id.QueueUID, p Peek) (Page, error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()

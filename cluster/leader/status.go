@@ -38,8 +38,8 @@ func (l *Leaders) Figures(ctx context.Context, q id.QueueUID) (Status, error) {
 	return l.status(ctx, q, true)
 }
 
-// status asks the leader. With kept, figures of a hibernated queue may come from the node that put it to
-// sleep, or while that one is not connected, from another member's.
+// status asks the leader. With kept, figures of a hibernating queue may come from the node that put it to sleep or,
+// while that node is not connected, from another member's node.
 func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status, error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()
@@ -52,7 +52,7 @@ func (l *Leaders) status(ctx context.Context, q id.QueueUID, kept bool) (Status,
 		if !r.GetHasOverview() {
 			leader := id.NodeID(r.GetLeader())
 			if _, up := l.cfg.Transport.Connected(leader); r.GetHibernated() && (leader == to || leader != l.cfg.Node && !up) {
-				kept = false // who has the figures is gone, and nobody stands in: another one must lead
+				kept = false // the node with the figures is gone, and nobody stands in: another member must lead
 			}
 			return leader, fmt.Errorf("node %q does not lead it", to)
 		}
@@ -90,7 +90,7 @@ func votes(g *nodev1.GroupStatus, n id.NodeID) bool {
 	return len(g.GetVoters()) == 0 || slices.Contains(g.GetVoters(), string(n))
 }
 
-// StatusAt returns what a node says of its member of a queue, whether that leads or not.
+// StatusAt returns what a node reports about its member of a queue, whether or not that leads.
 func (l *Leaders) StatusAt(ctx context.Context, n id.NodeID, q id.QueueUID) (*nodev1.QueueStatusResponse, error) {
 	return l.askStatus(ctx, n, &nodev1.QueueStatusRequest{Queue: uint64(q)})
 }

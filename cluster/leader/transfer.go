@@ -38,8 +38,8 @@ func (l *Leaders) Transfer(ctx context.Context, q id.QueueUID, to id.NodeID) err
 	})
 }
 
-// TransferFrom moves a queue's leadership from a node, if that leads it. false: it does not
-// any more, or the queue hibernates, or is gone.
+// TransferFrom moves a queue's leadership from a node, if that leads it. false: the node no longer leads the queue,
+// or the queue hibernates or is gone.
 func (l *Leaders) TransferFrom(ctx context.Context, q id.QueueUID, from, to id.NodeID) (moved bool, err error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)
 	defer cancel()

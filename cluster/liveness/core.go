@@ -76,7 +76,7 @@ func (c *core) led(g id.GroupID) bool {
 	return m != nil && c.hasLiveLeader(m) && c.starved[g] == nil
 }
 
-// actions are what the loop shall do after a tick.
+// actions are what the loop must do after a tick.
 type actions struct {
 	survey   []id.GroupID // ask the other voters' nodes, then call conclude
 	ask      []id.NodeID  // ask for the groups that they lead
@@ -84,7 +84,7 @@ type actions struct {
 	push     []id.GroupID // notify followers of their leader
 }
 
-// observe takes what a member is now.
+// observe records the present state of a member.
 func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 	m := c.groups[g]
 	if m == nil {
@@ -194,7 +194,7 @@ func (c *core) checkQuorum(now time.Time, m *member) {
 	}
 }
 
-// checkCommit notes a leader that has not committed in its term yet.
+// checkCommit tracks a leader that has not committed in its term yet.
 func (c *core) checkCommit(now time.Time, m *member, o observed) {
 	if o.state != raft.Leader || o.proven {
 		delete(c.unproven, m.group)

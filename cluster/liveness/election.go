@@ -61,8 +61,8 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// hasNeed distinguishes a group whose leader's node is lost, or says that it does not lead, from
-// one that may hear of a leader any moment.
+// hasNeed distinguishes a group whose leader's node is lost, or reports that it does not lead, from a group that may
+// learn of a leader any moment.
 func (c *core) hasNeed(now time.Time, m *member) bool {
 	return m.leader != "" && m.leader != c.config.Node || now.Sub(m.since) >= c.config.LeaderlessAfter
 }
@@ -102,8 +102,8 @@ func (c *core) others(g id.GroupID) []id.NodeID {
 	return nodes
 }
 
-// conclude decides after a survey whether the member shall campaign; acted must be called
-// after it did. mine is the member's own log.
+// conclude decides after a survey whether the member campaigns; acted must be called after it did. mine is the
+// member's own log.
 func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answer) (campaign bool) {
 	m := c.groups[mine.Group]
 	if m == nil {
@@ -122,7 +122,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 		switch {
 		case a.Leads, a.Campaigning:
 			m.wait(soon)
-			if a.Leads && n == m.leader { // what it denied, while its disk hung, is so no more
+			if a.Leads && n == m.leader { // what it denied while its disk hung is past
 				m.denied = false
 				c.assess(now, m)
 			}
@@ -179,7 +179,7 @@ func (c *core) acted(now time.Time, g id.GroupID) {
 	}
 }
 
-// patience is how long an election may take before the candidate is taken for stuck.
+// patience is how long an election may take before the candidate counts as stuck.
 func (c *core) patience(m *member) time.Duration {
 	usual := min(max(c.config.TurnAfter, paceFactor*time.Duration(c.pace)), maxWait/2)
 	return min(usual<<min(m.attempts, 10), maxWait) + c.jitter(m, c.config.TurnAfter/2)

@@ -4,14 +4,13 @@
 //
 // A peer is lost when its connection is down, or when it has not answered for
 // Config.SuspectAfter on this node's own connection: an answer has gone both ways, so that a
-// peer that only hears, or is only heard, is lost too. Gossip that holds it for dead
-// halves that time. A peer that says that its disk hangs is alive, but no good as leader.
+// peer that only hears, or is only heard, is lost too. If gossip considers it dead, that time is halved. A peer that
+// reports a hanging disk is alive, but unfit as leader.
 //
-// Nobody campaigns on its own word. A node asks the other voters' nodes what they know, one
-// message to each for all groups in need; only if a majority finds no leader alive does
-// the member with the newest log campaign, and the next one if that does not help. Two
-// survivors that campaign at the same time would both lose, and with timers off wait for
-// ever; one that is stuck is made a follower again.
+// No member campaigns on its own knowledge alone. A node asks the other voters' nodes what they know, one message to
+// each for all groups in need; only if a majority finds no leader alive does the member with the newest log campaign,
+// and the next one if that does not help. Two survivors that campaign at the same time would both lose, and with
+// timers off wait for ever; one that is stuck is made a follower again.
 //
 // Deciding is done by type core, which only computes. Manager is the loop around it.
 package liveness
@@ -58,8 +57,7 @@ type Transport interface {
 	Silent(n id.NodeID) (d time.Duration, up bool)
 	// Overdue reports for how long the peer's next heartbeat has been due.
 	Overdue(n id.NodeID) time.Duration
-	// Say lets a heartbeat go to every peer soon, not only when the next one is due. It does not
-	// block.
+	// Say sends a heartbeat to every peer soon, instead of only when the next one is due. It does not block.
 	Say()
 	// Client returns the peer's calls.
 	Client(n id.NodeID) (nodev1.NodeClient, error)
@@ -91,7 +89,7 @@ type Config struct {
 	// Drains reports that a node, which may be this one, is to lead nothing that another one can lead; nil: none does. It
 	// must not block.
 	Drains func(n id.NodeID) bool
-	// Judged is notified that a node was found lost, or not any more; nil: nothing is called. It must not block.
+	// Judged is called when a node is found lost, or no longer lost; nil: nothing is called. It must not block.
 	Judged func()
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
@@ -123,16 +121,15 @@ const (
 	giveUpAfter = 5
 	// actTimeout bounds Campaign and StepDown.
 	actTimeout = 5 * time.Second
-	// checkEvery is how often at most groups that are not as they should be are looked at
-	// again, and members without a configuration, should a change have gone unnoticed. At rest
-	// it is Config.Rest.
+	// checkEvery is the least interval between checks of groups that are not as they should be, and of members
+	// without a configuration, in case a change has gone unnoticed. At rest it is Config.Rest.
 	checkEvery = 400 * time.Millisecond
-	// maxChecked bounds how many of each kind of these are looked at each time: after a start
-	// thousands are in need, and a look at each of them is half of what the node could do.
+	// maxChecked bounds how many of each kind are checked each time: after a start thousands are in need, and
+	// checking all of them would take half of the node's capacity.
 	maxChecked = 512
-	// maxLocked bounds the groups of a survey that are answered without letting others in.
+	// maxLocked bounds the groups of a survey that are answered without releasing the lock.
 	maxLocked = 64
-	// sweepChecks is in how many such checks all other groups are looked at once.
+	// sweepChecks is in how many such checks all other groups are checked once.
 	sweepChecks = 60
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/internal/phase"
 )
 
-// Run watches until ctx ends, and returns when nothing that it began runs any more.
+// Run watches until ctx ends, and returns when everything that it began has ended.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.work.Wait()
 	t := schedule{tick: m.config.Tick}
@@ -36,8 +36,8 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// step looks at connections and disks, does what core decides, and returns the time to the next
-// step. waited is how long the loop meant to wait for this one, 0 if it was woken.
+// step checks connections and disks, does what core decides, and returns the time to the next step. waited is how
+// long the loop meant to wait for this one, 0 if it was woken.
 func (m *Manager) step(ctx context.Context, waited time.Duration) time.Duration {
 	m.mu.Lock()
 	now := time.Now()

@@ -25,11 +25,11 @@ type Manager struct {
 	hanging map[id.GroupID]struct{} // groups whose write to disk hangs
 	stats   Stats
 	checked time.Time
-	sweep   []id.GroupID // groups that the sweep has still to look at
+	sweep   []id.GroupID // groups that the sweep has still to check
 	resting bool         // the loop waits for Config.Rest
 }
 
-// Stats are figures since the start, but for those that say otherwise.
+// Stats are figures since the start, unless noted otherwise.
 type Stats struct {
 	Groups    int    // now
 	Needs     int    // groups without a leader that is alive, now
@@ -80,7 +80,7 @@ func (m *Manager) RequestElection(g id.GroupID, formerly id.NodeID) {
 	m.wakeUp()
 }
 
-// Changed looks at a group's member.
+// Changed checks a group's member.
 func (m *Manager) Changed(g id.GroupID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,7 +129,7 @@ func (m *Manager) wakeUp() {
 	wait.Wake(m.wake)
 }
 
-// Late implements transport.Heartbeats: the loop looks at once what is missing.
+// Late implements transport.Heartbeats: the loop checks at once what is missing.
 func (m *Manager) Late(id.NodeID) { m.wakeUp() }
 
 // Heartbeat implements transport.Heartbeats.

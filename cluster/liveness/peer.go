@@ -13,7 +13,7 @@ type peer struct {
 	silent  time.Duration // for how long something of it was missing at the last look
 	steady  steadiness
 	stalled bool // by its own word, or by silence about it: not set
-	toAsk   bool // a member here counts on it, and no heartbeat says whether it leads
+	toAsk   bool // a member here counts on it, and no heartbeat shows whether it leads
 
 	led      digest // groups that this node leads and the peer is a voter of
 	believed digest // groups that the peer leads, as far as members here know

@@ -26,7 +26,7 @@ func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead b
 	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenientUntil))
 }
 
-// note takes for how long the next heartbeat of a peer has been due, which does not depend on how far away the peer is,
+// note records for how long the next heartbeat of a peer has been due, which does not depend on the peer's distance,
 // and whether there is a link to it.
 func (c *core) note(now time.Time, n id.NodeID, late time.Duration, up bool) {
 	c.peer(n).steady.see(now, !up || late >= c.config.SuspectAfter/4 && !now.Before(c.lenientUntil))
@@ -50,7 +50,7 @@ func (c *core) unsteady(now time.Time, p *peer) bool {
 	return steady > not
 }
 
-// judge begins anew with what the peer says of itself, and looks again at all groups that depend on it.
+// judge discards what the peer has reported about itself, and checks again all groups that depend on it.
 func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	p := c.peer(n)
 	if p.lost == lost {
@@ -68,7 +68,7 @@ func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	c.review(now, n, !lost)
 }
 
-// heartbeat takes what a peer says of itself.
+// heartbeat records what a peer reports about itself.
 func (c *core) heartbeat(now time.Time, n id.NodeID, b transport.Heartbeat) {
 	p := c.peer(n)
 	p.said, p.saidAt = digest{b.Led, b.LedHash}, now
@@ -78,7 +78,7 @@ func (c *core) heartbeat(now time.Time, n id.NodeID, b transport.Heartbeat) {
 	}
 }
 
-// review looks at all groups after the judgement of a node changed.
+// review checks all groups after the judgement of a node changed.
 func (c *core) review(now time.Time, n id.NodeID, back bool) {
 	for _, m := range c.groups {
 		switch {

@@ -2,8 +2,8 @@ package liveness
 
 import "time"
 
-// A node whose links come and go is alive each time that it is looked at, and its groups do not get on. Such a peer is
-// unsteady for a while: it gets half the patience (core.look), and no leaders are spread to it.
+// A node whose links come and go is alive at each check, and yet its groups make no progress. Such a peer is unsteady
+// for a while: it gets half the patience (core.look), and no leaders are spread to it.
 
 const (
 	// fallsUnsteady is how many times within fallsWithin a peer has to fall silent, or lose its link, to be unsteady.
@@ -24,7 +24,7 @@ type steadiness struct {
 	until time.Time
 }
 
-// see takes how the peer is now. Each time that it goes down counts as a fall.
+// see records whether the peer is down now. Each time that it goes down counts as a fall.
 func (s *steadiness) see(now time.Time, down bool) {
 	fell := down && !s.down
 	s.down = down

@@ -55,8 +55,8 @@ func (m *Manager) survey(ctx context.Context, r round) {
 	}
 }
 
-// conclude returns which of the groups, by their places, shall campaign. It takes the lock once:
-// a crowd of others wants it too.
+// conclude returns which of the groups, by position, should campaign. It takes the lock once, because many others
+// want it too.
 func (m *Manager) conclude(groups []id.GroupID, mine map[id.GroupID]Surveyed, answers map[id.GroupID]map[id.NodeID]Answer) []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

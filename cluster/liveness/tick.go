@@ -51,9 +51,9 @@ func (c *core) help(now time.Time, a *actions) {
 	}
 }
 
-// answer is what a peer is to know of a group here, but for the log. Whether this member is a voter
-// is for the peer to know: one that was just opened has no configuration yet, and one
-// that was just promoted an old one; raft lets both vote.
+// answer returns what a peer must know about a group here, except the log. Whether this member is a voter, the peer
+// must know: a member that was just opened has no configuration yet, and one that was just promoted has an old one;
+// raft lets both vote.
 func (c *core) answer(now time.Time, g id.GroupID) Answer {
 	m := c.groups[g]
 	if m == nil {
@@ -61,8 +61,8 @@ func (c *core) answer(now time.Time, g id.GroupID) Answer {
 	}
 	live := !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader)
 	if live && !m.votes(c.config.Node) {
-		// It voted for that leader and was not heard of since, so nobody's heartbeat would ever show that the
-		// leader has stepped down: the leader is asked, lest this answer keeps the others from electing one.
+		// It voted for that leader and has heard nothing since, so no heartbeat would ever show that the leader has
+		// stepped down. The leader is asked, so that this answer does not keep the others from electing one.
 		c.peer(m.leader).toAsk = true
 	}
 	return Answer{

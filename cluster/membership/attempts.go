@@ -62,8 +62,7 @@ func (m *Changer) start() (some bool) {
 	return len(pending) > 0
 }
 
-// claim takes a slot for a change, unless it has one or there is none, and returns what is
-// remembered of it.
+// claim takes a slot for a change, unless it has one or none is free, and returns what is remembered about it.
 func (m *Changer) claim(q id.QueueUID, change uint64) *changeState {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 // A change of a queue's members is written in the catalog first, and carried out by the
-// queue's leader: docs/adr/0006-changes-of-members.md. Whoever leads goes on from the
-// record and the group's configuration, so every step may be repeated.
+// queue's leader: docs/adr/0006-changes-of-members.md. Any later leader continues from the record and the group's
+// configuration, so every step may be repeated.
 
 const (
 	// MaxMemberChanges bounds the changes that one node carries out at the same time, as
@@ -28,7 +28,7 @@ const (
 	// trailingShare: another voter may lack one in so many of the entries that stay behind that snapshot. The rest is for
 	// those that come while it is taken.
 	trailingShare = 2
-	// joinTick is the time between two looks at how far a joining member is.
+	// joinTick is the interval between checks of a joining member's progress.
 	joinTick = 50 * time.Millisecond
 	// maxJoinLag is how many entries a member may lack when it gets its vote.
 	maxJoinLag = 256
@@ -76,9 +76,9 @@ type changeState struct {
 	sent      int64     // of a snapshot to it: an attempt that begins anew is no progress until it is further than those before
 }
 
-// gains notes what the joining member has applied and what was sent to it of a snapshot, and reports whether it has applied
-// more. Until it has the whole snapshot it applies nothing, which may take long. A receiver that stands still shows in what
-// was sent: the stream does not go on without it.
+// gains records what the joining member has applied and how much of a snapshot was sent to it, and reports whether it
+// has applied more. Until it has the whole snapshot it applies nothing, which may take long. If the receiver stands
+// still, so does what was sent: the stream does not continue without it.
 func (s *changeState) gains(now time.Time, applied uint64, sent int64) (more bool) {
 	more = applied > s.applied
 	if more || sent > s.sent {
@@ -99,12 +99,12 @@ func NewChanger(cfg ChangerConfig) *Changer {
 	}
 }
 
-// wake lets the changer look for changes soon.
+// wake makes the changer look for changes soon.
 func (m *Changer) wake() {
 	wait.Wake(m.woken)
 }
 
-// Wire returns how far the change of a queue is, nil if this node carries out none.
+// Wire returns the progress of a queue's change, or nil if this node carries out none.
 func (m *Changer) Wire(q id.QueueUID) *nodev1.MemberChange {
 	m.mu.Lock()
 	defer m.mu.Unlock()

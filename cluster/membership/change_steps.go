@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// change takes the next step of the change that goes on. nil: it was taken.
+// change takes the next step of the current change. nil: it was taken.
 func (m *Changer) change(ctx context.Context, q *replica.Member, s *changeState) error {
 	r, ok := m.cfg.Views.View().QueueByUID(q.UID())
 	if !ok || r.Change == nil || r.Change.ID != s.id {
@@ -72,7 +72,7 @@ func (m *Changer) leave(ctx context.Context, q *replica.Member, s *changeState, 
 	return m.complete(ctx, q, s, catalog.StepLeft)
 }
 
-// handOff lets another member lead, which then goes on with the change.
+// handOff lets another member lead, which then continues the change.
 func (m *Changer) handOff(ctx context.Context, q *replica.Member, s *changeState, to []id.NodeID) error {
 	m.reports(s, operation.Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", m.cfg.Node)})
 	var errs []error
@@ -234,8 +234,8 @@ func (m *Changer) there(ctx context.Context, q *replica.Member, nodes []id.NodeI
 	})
 }
 
-// reconfigure changes the group's configuration, after the catalog has said that the
-// change goes on: this node's view may be of a change that is long over.
+// reconfigure changes the group's configuration after the catalog has confirmed that the change is still current:
+// this node's view may show a change that is long over.
 func (m *Changer) reconfigure(ctx context.Context, q *replica.Member, s *changeState, change func(context.Context) error) error {
 	if err := m.complete(ctx, q, s, catalog.StepNone); err != nil {
 		return err

@@ -74,8 +74,8 @@ func (o *Operator) enter(ctx context.Context, d *catalog.DeclareQueue, size int,
 	}
 }
 
-// firstLeader is how long a declaration waits for this node to lead, before it asks all members who
-// does: the first campaign mostly takes a few milliseconds, and nobody else stands before that.
+// firstLeader is how long a declaration waits for this node to lead, before it asks all members for the leader: the
+// first campaign mostly takes a few milliseconds, and nobody else campaigns before that.
 const firstLeader = 500 * time.Millisecond
 
 // awaitLed returns when a new queue has a leader with its configuration in force. That should mostly be

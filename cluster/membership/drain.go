@@ -21,8 +21,8 @@ import (
 const (
 	// drainTick is the wait between two rounds of moving leaders away.
 	drainTick = 50 * time.Millisecond
-	// drainAlone is how long a node that drains looks for others that take over: one that
-	// starts again may be missing for a moment.
+	// drainAlone is how long a draining node looks for others to take over: a node that restarts may be missing for a
+	// moment.
 	drainAlone = time.Second
 )
 
@@ -55,8 +55,8 @@ func (u *Unloader) standing() bool {
 // Stop keeps the drain that follows from being undone: the node is about to stop.
 func (u *Unloader) Stop() { u.stopping.Store(true) }
 
-// Undrain lets a node take new work and lead again; "" stands for this node. A drain that is going on there
-// fails. It does nothing to a node that is not drained.
+// Undrain lets a node take new work and lead again; "" stands for this node. A drain that is in progress there fails.
+// Undrain does nothing to a node that is not drained.
 func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
 	if n == "" || n == u.cfg.Node {
 		if u.stopping.Load() {
@@ -82,11 +82,10 @@ func (u *Unloader) Undrain(ctx context.Context, n id.NodeID) error {
 	return fmt.Errorf("%w: node %q: %w", peer.ErrUnreachable, n, err)
 }
 
-// Drain moves leadership of all groups off this node and waits until it leads nothing,
-// naming in its error what is left when ctx ends, or when no group that is left has
-// another member that is there and does not drain: nodes that drain together must not
-// hand groups to and fro. A drained node is no longer Ready; it goes on as a member until
-// Close. report is called with the groups that were moved, and which one holds the drain up.
+// Drain moves leadership of all groups off this node and waits until it leads nothing. Its error names what is left
+// when ctx ends, or when no remaining group has another member that runs and does not drain: nodes that drain
+// together must not hand groups to and fro. A drained node is no longer Ready; it stays a member until Close. report
+// is called with the groups that were moved, and the one that holds the drain up.
 func (u *Unloader) Drain(ctx context.Context, report func(operation.Progress)) error {
 	u.setDraining(true)
 	return u.moveAll(ctx, report)
@@ -259,7 +258,7 @@ func (u *Unloader) startDrain(limit time.Duration) (operation.Operation, error) 
 }
 
 // StartDrain starts to move all leadership off a node, as Drain, or returns the drain
-// that runs there already. limit bounds it; 0: it goes on until it is over.
+// that runs there already. limit bounds it; 0: unlimited.
 func (u *Unloader) StartDrain(ctx context.Context, n id.NodeID, limit time.Duration) (operation.Operation, error) {
 	if n == "" || n == u.cfg.Node {
 		return u.startDrain(limit)

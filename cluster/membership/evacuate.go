@@ -18,7 +18,7 @@ const (
 	evacuateEvery = 500 * time.Millisecond
 	// evacuateTimeout bounds the transfer of one leader.
 	evacuateTimeout = 2 * time.Second
-	// relieveEvery is the time between two looks at what groups do not need of the log.
+	// relieveEvery is the interval between checks for what groups no longer need of the log.
 	relieveEvery = time.Second
 )
 
@@ -64,8 +64,8 @@ func (u *Unloader) Relieve(ctx context.Context) {
 	}
 }
 
-// HandOver hands what this node leads to members that are there and have room. What
-// has none stays: it still settles, purges and expires.
+// HandOver hands the groups that this node leads to members that run and have room. A group without such a member
+// stays: it still settles, purges and expires.
 func (u *Unloader) HandOver(ctx context.Context) {
 	var moved atomic.Uint64
 	err := each.Of(u.ledGroups(), maxParallelTransfers, func(g ledGroup) error {

@@ -17,12 +17,12 @@ const maxNamed = 10
 // unitGroups is what the progress of moving leaders counts.
 const unitGroups = "groups"
 
-// Transport leads to the other nodes.
+// Transport connects to the other nodes.
 type Transport interface {
 	Connected(n id.NodeID) (id.Epoch, bool)
 	// TakeOver sets whether members here take leadership that a peer hands over.
 	TakeOver(may bool)
-	// Drains reports whether a node takes no leadership over.
+	// Drains reports whether a node takes over no leadership.
 	Drains(n id.NodeID) bool
 }
 

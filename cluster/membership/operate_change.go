@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// operationTick is the time between two looks at how far an operation is.
+// operationTick is the interval between checks of an operation's progress.
 const operationTick = 200 * time.Millisecond
 
 // cancelTimeout bounds the attempt to take an operation back after its ctx has ended.
@@ -22,9 +22,9 @@ const cancelTimeout = 5 * time.Second
 // AddMember makes a node a member of a queue (RE-3). It returns when the node votes.
 //
 // This and all operations below: report, if not nil, is called from one goroutine and
-// must not block. The end of ctx takes back what has not taken effect; what cannot be
-// taken back any more is finished by the queue's leader. A change survives the loss of
-// the leader and of this node. One change at a time per queue: others wait.
+// must not block. The end of ctx takes back what has not taken effect; the queue's leader finishes what can no longer
+// be taken back. A change survives the loss of the leader and of this node. One change at a time per queue: others
+// wait.
 func (o *Operator) AddMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(operation.Progress)) error {
 	grown := func(r *catalog.QueueRecord) int { return len(r.Members) + 1 }
 	return o.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: n}, grown, report)
@@ -47,9 +47,8 @@ func (o *Operator) ReplaceMember(ctx context.Context, q id.QueueUID, from, to id
 	return o.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: to, Leave: from}, nil, report)
 }
 
-// changeOne has one change of a queue's members carried out, and waits for its end. size
-// says how the number of members that the queue shall have follows from the present one;
-// nil keeps it.
+// changeOne has one change of a queue's members carried out, and waits for its end. size computes the wanted number
+// of members from the queue's record; nil keeps the wanted number.
 func (o *Operator) changeOne(
 	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(operation.Progress),
 ) error {
@@ -75,8 +74,8 @@ func (o *Operator) operationContext(ctx context.Context) (context.Context, conte
 	return ctx, func() { release(); cancel() }
 }
 
-// beginChange writes the change into the catalog, as soon as no other goes on. It returns
-// the change's id, 0 if what it asks for is so already.
+// beginChange writes the change into the catalog as soon as no other one is in progress. It returns the change's id,
+// 0 if there is nothing to change.
 func (o *Operator) beginChange(
 	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(operation.Progress),
 ) (uint64, error) {
@@ -134,7 +133,7 @@ func isSo(r *catalog.QueueRecord, b catalog.BeginMemberChange) bool {
 	return joined && left
 }
 
-// awaitChange reports how far a change is until it is over.
+// awaitChange reports the progress of a change until it is over.
 func (o *Operator) awaitChange(ctx context.Context, q id.QueueUID, change uint64, report func(operation.Progress)) error {
 	tick := time.NewTicker(operationTick)
 	defer tick.Stop()
@@ -161,7 +160,7 @@ func (o *Operator) awaitChange(ctx context.Context, q id.QueueUID, change uint64
 	}
 }
 
-// changeProgress asks the members how far the change is; the leader knows.
+// changeProgress asks the members for the progress of the change; the leader knows it.
 func (o *Operator) changeProgress(ctx context.Context, r *catalog.QueueRecord) operation.Progress {
 	for _, n := range r.Members {
 		if _, up := o.cfg.Transport.Connected(n); !up && n != o.cfg.Node {
@@ -180,7 +179,7 @@ func (o *Operator) changeProgress(ctx context.Context, r *catalog.QueueRecord) o
 // cancelChange asks the queue's leader to take back what has not taken effect.
 func (o *Operator) cancelChange(ctx context.Context, q id.QueueUID, change uint64) error {
 	if ctx.Err() == nil || o.cfg.Life.Err() != nil {
-		return nil // it goes on without this node
+		return nil // it continues without this node
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
@@ -208,8 +207,8 @@ func (o *Operator) changed(ctx context.Context, b catalog.BeginMemberChange, cha
 	return nil
 }
 
-// isOlder reports whether the member that a change was to build anew says that it is an older one. The members of a queue
-// do not show that. One that does not answer has not said so.
+// isOlder reports whether the member that a change was to rebuild reports that it is older than the change. The
+// queue's list of members does not show that. A member that does not answer does not count as older.
 func (o *Operator) isOlder(ctx context.Context, b catalog.BeginMemberChange, change uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()

@@ -55,8 +55,8 @@ func (o *Operator) Grow(ctx context.Context, n id.NodeID, f QueueFilter, report 
 }
 
 // PlanRebalance returns what Rebalance would do now: moves of members, and then transfers of leaders.
-// Leaders of queues whose leading member moves are not in it, because nobody knows yet whom these
-// queues elect; Rebalance spreads them too.
+// Leaders of queues whose leading member moves are not in it, because nobody knows yet which leader these queues will
+// elect; Rebalance spreads them too.
 func (o *Operator) PlanRebalance(f QueueFilter, leadersOnly bool) ([]placement.Move, []placement.Transfer) {
 	s := o.cfg.Placer.state(f.Matches, nil)
 	var moves []placement.Move

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// repairTick is the time between two looks at lost members of this node, and repairRest
-	// while there are none, should one have gone unnoticed.
+	// repairTick is the interval between checks of this node's lost members. Without lost members it is repairRest,
+	// in case one has gone unnoticed.
 	repairTick = 500 * time.Millisecond
 	repairRest = 30 * time.Second
 	// unsteadyDelays is how many delays queues wait at most while nodes come and go all the time.
 	unsteadyDelays = 6
 )
 
-// pace says when to look at all queues.
+// pace decides when to check all queues.
 type pace struct {
 	interval, delay time.Duration
 	longest         time.Duration                // to wait for nodes that come and go all the time; 0: unlimited
@@ -35,8 +35,8 @@ type pace struct {
 	again           bool                         // something was left
 }
 
-// due reports whether to look at all queues now. short says that a queue has fewer members than it should have. Only
-// nodes have to be steady: where clients change policies or queues all the time, nothing ever is.
+// due reports whether to check all queues now. short means that a queue has fewer members than it should have. Only
+// nodes have to be steady: where clients change policies or queues all the time, nothing else ever is.
 func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.PolicySet, short bool) bool {
 	if p.asked.IsZero() && (short || nodes != p.nodes || !maps.Equal(policies, p.policies)) {
 		p.asked = now

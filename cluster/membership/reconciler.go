@@ -18,23 +18,23 @@ import (
 	"github.com/quorate/quorate/policy"
 )
 
-// ReconcileConfig says how queues get back to the number of members that they should have
-// (RE-4). Zero values are the defaults.
+// ReconcileConfig configures how queues regain the number of members that they should have (RE-4). Zero values are
+// the defaults.
 type ReconcileConfig struct {
 	// Disabled leaves everything to operators, lost members included.
 	Disabled bool
-	Interval time.Duration // between two looks at all queues; 0: 60 min
+	Interval time.Duration // between checks of all queues; 0: 60 min
 	// Delay is the time that a node must have come or gone, or a policy have changed, before
 	// members move, and voters of the catalog; 0: 10 s.
 	Delay time.Duration
 	// AutoRemove is the time after which a node that is not seen is lost for good, so that
 	// others take its place; 0: never.
 	AutoRemove time.Duration
-	// ReplaceAfter is the time after which a node is let in that has lost its disk, and comes with
-	// an empty data directory, if nothing is lost by that; 0: an operator decides.
+	// ReplaceAfter is the time after which a node that has lost its disk, and comes with an empty data directory, is
+	// let in if nothing is lost by that; 0: an operator decides.
 	ReplaceAfter time.Duration
-	// KeepLeaders leaves leaders where they are; else those that have piled up are spread
-	// when nodes have neither come nor gone for LeadersDelay, and every Interval (RE-10).
+	// KeepLeaders leaves leaders where they are. Otherwise accumulated leaders are spread when nodes have neither
+	// come nor gone for LeadersDelay, and every Interval (RE-10).
 	KeepLeaders  bool
 	LeadersDelay time.Duration // 0: 30 s
 }

@@ -97,8 +97,8 @@ func (o *Operator) planShrink(n id.NodeID, f QueueFilter, keepSize bool, exclude
 	return placement.Shrink(s, n, keepSize)
 }
 
-// takeOut carries out moves that take a node out of queues. With keepSize a queue that has one
-// member less for want of nodes gets another one when there are more (RE-4).
+// takeOut carries out moves that take a node out of queues. With keepSize, a queue that lost a member because no
+// other node was free gets another one when there are more nodes (RE-4).
 func (o *Operator) takeOut(ctx context.Context, moves []placement.Move, keepSize bool, report func(operation.Progress)) error {
 	return o.move(ctx, moves, report, func(ctx context.Context, m placement.Move, report func(operation.Progress)) error {
 		switch {
@@ -112,12 +112,12 @@ func (o *Operator) takeOut(ctx context.Context, moves []placement.Move, keepSize
 	})
 }
 
-// removeTick is the wait between two looks at what a node that is removed still holds.
+// removeTick is the interval between checks of what a node that is being removed still holds.
 const removeTick = 100 * time.Millisecond
 
-// Shrink takes a node out of all queues that the filter chooses; with keepSize another
-// node, which is none of exclude, takes its place in each. Queues for which there is none, and those of which the node
-// is the only member, stay as they are and are named in the error.
+// Shrink takes a node out of all queues that the filter chooses; with keepSize another node, none of exclude, takes
+// its place in each. Queues without such a node, and queues whose only member is the node, stay as they are and are
+// named in the error.
 func (o *Operator) Shrink(ctx context.Context, n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID, report func(operation.Progress)) error {
 	if err := o.checkOperation(f, append(slices.Clone(exclude), n)...); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (o *Operator) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.Nod
 	if err := o.emptyAndForget(ctx, n, exclude, report); err != nil {
 		return err
 	}
-	for o.cfg.Views.View().Leaves(n) { // the catalog's group goes on without it
+	for o.cfg.Views.View().Leaves(n) { // the catalog's group continues without it
 		if err := wait.For(ctx, removeTick); err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (o *Operator) empty(ctx context.Context, n id.NodeID, exclude []id.NodeID, 
 	return nil
 }
 
-// Err says why the node cannot be removed, or nil.
+// Err returns why the node cannot be removed, or nil.
 func (p *Removal) Err(n id.NodeID) error {
 	if len(p.Last) == 0 {
 		return nil

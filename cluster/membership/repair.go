@@ -8,8 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// mending paces the rebuilding of a member: what stops it may come with the log, and stop it
-// each time.
+// mending paces the rebuilding of a member: what stops the member may be in the log, and so stop it each time.
 type mending struct {
 	tries int
 	next  time.Time
@@ -83,8 +82,9 @@ func (rc *Reconciler) repairOne(r *catalog.QueueRecord, m *mending) {
 	}
 }
 
-// waitsFor reports whether the change of a queue takes another member out first, and waits for this lost one, without which
-// those that stay have no majority. Each would wait for the other for good: only one change goes on at a time.
+// waitsFor reports whether the change of a queue takes another member out first, and waits for this lost one, without
+// which the members that stay have no majority. Each would wait for the other for ever, because only one change is
+// carried out at a time.
 func waitsFor(r *catalog.QueueRecord, lost id.NodeID) bool {
 	g, stay := r.Change, len(r.Members)-1
 	leaves := g.Leave != "" && g.Leave != lost && (g.Join == "" || g.Join == g.Leave)

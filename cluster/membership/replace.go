@@ -14,8 +14,8 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Replacement is what it means to give up what a node has stored, so that the node may come
-// back under its id with an empty data directory (RE-9).
+// Replacement describes the consequences of giving up what a node has stored, so that the node may come back under
+// its id with an empty data directory (RE-9).
 type Replacement struct {
 	Node id.NodeID
 	// Vacant reports that it was given up already, and Waits that a node with an empty directory
@@ -23,9 +23,9 @@ type Replacement struct {
 	Vacant, Waits bool
 	// Keep is how many queues have a member there, and a majority without it.
 	Keep int
-	// Alone are those whose only member is there: they are deleted, their messages are lost.
+	// Alone are the queues whose only member is there: they are deleted, their messages are lost.
 	Alone []*catalog.QueueRecord
-	// Short are those of which too few other members answer to go on without it.
+	// Short are the queues of which too few other members answer to continue without it.
 	Short []*catalog.QueueRecord
 
 	epoch id.Epoch
@@ -84,7 +84,7 @@ func goesOnWithout(q *catalog.QueueRecord, n id.NodeID, answers map[id.NodeID]*n
 	return running > len(q.Members)/2
 }
 
-// Err says why the replacement is not allowed, or nil.
+// Err returns why the replacement is not allowed, or nil.
 func (p *Replacement) Err(acceptLoss bool) error {
 	if len(p.Short) > 0 {
 		return fmt.Errorf("cluster: %s would have no majority without node %q: start the nodes of their other members first, or delete them, "+

@@ -9,10 +9,9 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// replaceLost gives up, while this node leads the catalog, what nodes had stored that have
-// knocked with an empty data directory for ReconcileConfig.ReplaceAfter. What would lose
-// messages, or leave a group without a majority, is left to an operator. It reports whether
-// somebody knocks.
+// replaceLost runs while this node leads the catalog. It gives up what nodes had stored that have asked to join with
+// an empty data directory for ReconcileConfig.ReplaceAfter. If that would lose messages, or leave a group without a
+// majority, an operator must decide. It reports whether such a node asks to join.
 func (rc *Reconciler) replaceLost(now time.Time, logged map[id.NodeID]string) (waiting bool) {
 	after := rc.cfg.Settings.ReplaceAfter
 	if after == 0 {

@@ -39,7 +39,7 @@ type Unloader struct {
 	cfg      UnloaderConfig
 	drain    sync.Mutex // guards changes of draining, and of what the transport takes over
 	draining atomic.Bool
-	stopping atomic.Bool   // the drain is not undone any more
+	stopping atomic.Bool   // the drain can no longer be undone
 	turn     atomic.Uint64 // counts tries to hand a leader over: one that a member refuses goes to the next one
 }
 

@@ -23,7 +23,7 @@ type Admission struct {
 	parts   chan struct{}                   // of capacity 1: part was set
 	began   atomic.Uint64                   // as the data directory says: datadir.Store.Began
 	promise atomic.Pointer[datadir.Promise] // written by the founding loop after the disk has it
-	refused atomic.Pointer[error]           // why the catalog does not take this node; nil: it does, or has not said
+	refused atomic.Pointer[error]           // why the catalog does not take this node; nil: it does, or has not answered
 
 	mu   sync.Mutex           // guards what follows
 	shut map[id.NodeID]string // peers that refuse this node, and why
@@ -72,14 +72,14 @@ func (a *Admission) takePart() {
 	wait.Wake(a.parts)
 }
 
-// AcceptedBy notes that a peer talks to this node.
+// AcceptedBy records that a peer accepts this node.
 func (a *Admission) AcceptedBy(n id.NodeID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.shut, n)
 }
 
-// shutBy notes that a peer refuses this node.
+// shutBy records that a peer refuses this node.
 func (a *Admission) shutBy(n id.NodeID, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,8 +89,8 @@ func (a *Admission) shutBy(n id.NodeID, why string) {
 	a.shut[n] = why
 }
 
-// refusal says why this node may not take part: the catalog says so, or peers refuse it and
-// none talks to it, as connected reports.
+// refusal returns why this node may not take part: the catalog refuses it, or peers refuse it and, according to
+// connected, none accepts it.
 func (a *Admission) refusal(connected func() bool) error {
 	if err := a.refused.Load(); err != nil {
 		return *err

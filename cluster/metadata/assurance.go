@@ -13,13 +13,13 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// A view of the catalog says what there is, and never what there is not: the entry that makes
-// a queue may not have arrived. So a node serves clients only when its view has shown, once in
-// this life, all that was committed when it asked; and it says that something is not there, or
-// that a message has no queue, only while that was shown a short time ago (EX-16).
+// A view of the catalog shows what exists, but never proves that something does not exist: the entry that creates a
+// queue may not have arrived yet. So a node serves clients only when its view, once in this life, has included all
+// that was committed when it asked. It answers that something does not exist, or that a message has no queue, only if
+// the view was confirmed a short time ago (EX-16).
 const (
-	// proofAttempt bounds an attempt at first; one that fails may take longer the next time, up
-	// to proofPatience, for overloaded nodes answer late.
+	// proofAttempt bounds the first attempt. After a failure the next one may take longer, up to proofPatience,
+	// because overloaded nodes answer late.
 	proofAttempt  = time.Second
 	proofPatience = 8 * time.Second
 	// proofRetry is the wait after an attempt that failed; it doubles with every eighth, up to
@@ -71,8 +71,8 @@ func (a *assurance) fresh() bool {
 	return known && age <= a.most
 }
 
-// attemptEnded takes how an attempt ended that began at a moment. usable reports whether the node may
-// take part, and is asked under the lock.
+// attemptEnded records the outcome of an attempt and when it began. usable reports whether the node may take part; it
+// is called under the lock.
 func (a *assurance) attemptEnded(began clock.Reading, err error, usable func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *assurance) revoke() {
 	a.setServes(false)
 }
 
-// setServes wakes all that wait for news, if the answer is another one now; a.mu is held.
+// setServes wakes all that wait for a change, if the answer has changed; a.mu is held.
 func (a *assurance) setServes(serves bool) {
 	if a.serves.Swap(serves) == serves {
 		return
@@ -103,7 +103,7 @@ func (a *assurance) setServes(serves bool) {
 	a.changed = make(chan struct{})
 }
 
-// news is closed when the answer to usable changes; ask again for the next change.
+// news returns a channel that is closed when the answer to usable changes; call it again for the next change.
 func (a *assurance) news() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

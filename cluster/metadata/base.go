@@ -25,7 +25,7 @@ type BaseAnswer struct {
 }
 
 // AskBase asks a node for the base of this node's member of a group, which is to begin with nothing
-// (docs/adr/0006-changes-of-members.md). An error says why there is none yet; it may be asked again.
+// (docs/adr/0006-changes-of-members.md). An error is why there is no base yet; the caller may ask again.
 func AskBase(ctx context.Context, peer nodev1.NodeClient, g id.GroupID) (BaseAnswer, error) {
 	r, err := peer.JoinBase(ctx, &nodev1.JoinBaseRequest{Group: uint64(g)})
 	if status.Code(err) == codes.Unimplemented {
@@ -75,8 +75,7 @@ func (g *Group) baseAt(ctx context.Context, to id.NodeID) (BaseAnswer, error) {
 	return BaseAnswer{NotLeader: r.GetNotLeader(), Leader: id.NodeID(r.GetLeader())}, err
 }
 
-// beginWith lets the member begin, which is empty: at is the catalog's index from which on a former one is out
-// of the group.
+// beginWith lets the empty member begin: from the catalog's index at on, a former member is out of the group.
 func (g *Group) beginWith(ctx context.Context, at uint64, base raftfsm.Base) error {
 	if err := g.cfg.Dir.BeginCatalog(at, base); err != nil {
 		return err

@@ -21,7 +21,7 @@ type Config struct {
 	Epoch   id.Epoch
 	// PeerAddr and ClientAddr are where others reach this node: it is registered with them.
 	PeerAddr, ClientAddr string
-	Join                 []string // where this node looks for others, for those who wait for it
+	Join                 []string // where this node looks for others; shown to whoever waits for it
 	Expect               int      // nodes that found the cluster together
 	ManualFinalise       bool     // an operator finalises newer versions
 	// CommandTimeout bounds a command without a leader (RE-5); not above 0: its caller does.
@@ -52,10 +52,10 @@ type Config struct {
 	Life   context.Context // ends when this node stops, and with it Run and all calls
 }
 
-// Disk is how this node's disk fares.
+// Disk is the state of this node's disk.
 type Disk interface {
-	Hangs() bool // a write does not come back
-	Low() bool   // there is little room
+	Hangs() bool // a write does not return
+	Low() bool   // space is short
 }
 
 // Peers are the other nodes that the catalog knows.

@@ -32,7 +32,7 @@ import (
 // A node that sees one with a catalog founds nothing; it registers, and the catalog's
 // leader makes it a member.
 
-// foundingTick is the time between two looks at the other nodes.
+// foundingTick is the interval between checks of the other nodes.
 const foundingTick = 100 * time.Millisecond
 
 // found runs until this node's catalog member has state, or a catalog has taken this node: it
@@ -99,7 +99,7 @@ func (g *Group) lead(own datadir.Promise, ids []id.NodeID, seen map[id.NodeID]*n
 	if !slices.Equal(own.Members, p.Members) {
 		p.Proposals++
 		p.Round = p.Proposals
-		// What others say counts only from the next look on: it must be said of this set.
+		// The others' answers count only from the next check on: they must be about this set.
 		return g.promiseTo(p)
 	}
 	for _, m := range p.Members {
@@ -163,8 +163,8 @@ func (g *Group) look() (seen map[id.NodeID]*nodev1.NodeStatusResponse, founded b
 	return seen, false
 }
 
-// compare notes nodes that found with another number of nodes: they may wait for ever for
-// one another. It is said once, and as long as it lasts by Ready.
+// compare finds nodes that found the cluster with another number of nodes: they may wait for one another for ever.
+// This is logged once, and Ready reports it as long as it lasts.
 func (g *Group) compare(seen map[id.NodeID]*nodev1.NodeStatusResponse) {
 	var errs []error
 	for _, n := range slices.Sorted(maps.Keys(seen)) {
@@ -183,7 +183,7 @@ func (g *Group) compare(seen map[id.NodeID]*nodev1.NodeStatusResponse) {
 	}
 }
 
-// Ask asks another node how it fares, within 2 s.
+// Ask asks another node for its status, within 2 s.
 func (g *Group) Ask(n id.NodeID) (*nodev1.NodeStatusResponse, error) {
 	peer, err := g.cfg.Mux.Client(n)
 	if err != nil {

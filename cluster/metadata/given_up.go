@@ -12,14 +12,14 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// GivenUp are the nodes that a recovery on this node has given up (quorate recover). What such a node had stored is over,
-// for ever; with another store it may have come back. A view cannot say which store that is: after a start it can be from
-// before the recovery, and the very nodes that have come back may be those that have a newer one. So this node notes the
-// stores itself.
+// GivenUp are the nodes that a recovery on this node has given up (quorate recover). What such a node had stored
+// never counts again; with another store the node may have come back. A view cannot show which store that is: after a
+// start the view can be from before the recovery, and the nodes that have come back may be the very ones with a newer
+// view. So this node records the stores itself.
 type GivenUp struct {
 	dir   *datadir.Dir
 	log   *slog.Logger
-	woken chan struct{} // has one element if Wake was called since Follow looked last
+	woken chan struct{} // has one element if Wake was called since Follow's last check
 
 	mu   sync.Mutex // guards what follows
 	back map[id.NodeID]id.StoreID
@@ -34,7 +34,7 @@ func ReadGivenUp(dir *datadir.Dir, log *slog.Logger) (*GivenUp, error) {
 // Wake makes Follow look again although the view has not changed: this start of the node was registered. It does not block.
 func (u *GivenUp) Wake() { wait.Wake(u.woken) }
 
-// over reports whether what a node comes with is what was given up.
+// over reports whether a node's store was given up.
 func (u *GivenUp) over(n id.NodeID, s id.StoreID) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -42,8 +42,8 @@ func (u *GivenUp) over(n id.NodeID, s id.StoreID) bool {
 	return lost && back != s
 }
 
-// Follow notes the stores with which nodes come back, until ctx ends. registered is the index at which the catalog has taken
-// this start of the node, 0 before it has: an older view may be from before the recovery.
+// Follow records the stores with which nodes come back, until ctx ends. registered is the index at which the catalog
+// registered this start of the node, 0 before that: an older view may be from before the recovery.
 func (u *GivenUp) Follow(ctx context.Context, views *Views, registered func() uint64) {
 	if len(u.back) == 0 {
 		return

@@ -35,8 +35,8 @@ type Group struct {
 	created, deleted atomic.Uint64
 }
 
-// leaderlessGrace is how long a node stays ready while the catalog elects a leader: its
-// queues go on meanwhile, and whoever asks the catalog waits as long (RE-5, RE-6).
+// leaderlessGrace is how long a node stays ready while the catalog elects a leader: its queues continue meanwhile,
+// and callers of the catalog wait as long (RE-5, RE-6).
 const leaderlessGrace = 5 * time.Second
 
 const (
@@ -51,8 +51,8 @@ const (
 	firstElection = 500 * time.Millisecond
 )
 
-// Raft returns the Raft group: how far it is, who its members are, and the handing over of its
-// leadership. Commands go through Propose.
+// Raft returns the Raft group, for its progress, its members and transfers of its leadership. Commands go through
+// Propose.
 func (g *Group) Raft() *raftfsm.Group[catalog.Reply, NoEffects] { return g.raft }
 
 func (g *Group) view() *catalog.View { return g.cfg.Views.View() }
@@ -64,8 +64,7 @@ func (g *Group) Registered() uint64 { return g.registered.Load() }
 // Joined has one element once the catalog has taken this node that it did not know, or had given up.
 func (g *Group) Joined() <-chan struct{} { return g.joined }
 
-// Refusal says why this node may not take part: the catalog says so, or peers refuse it and
-// none talks to it.
+// Refusal returns why this node may not take part: the catalog refuses it, or peers refuse it and none accepts it.
 func (g *Group) Refusal() error {
 	return g.admission.refusal(func() bool {
 		return slices.ContainsFunc(g.cfg.Gossip(), func(n gossip.Node) bool {

@@ -43,7 +43,7 @@ type Knock struct {
 // tries every few seconds.
 const knockAge = 15 * time.Second
 
-// note takes a knock; first reports that it is none of a row, so that it is worth a line.
+// note records a knock; first reports that it does not follow other recent ones, so that it is worth a log line.
 func (j *Judge) note(p transport.Peer, reason, why string, now time.Time) (first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -56,7 +56,7 @@ func (j *Judge) note(p transport.Peer, reason, why string, now time.Time) (first
 	return first
 }
 
-// Of returns the knock of a peer that is refused now.
+// Of returns the last knock of a peer that is being refused.
 func (j *Judge) Of(n id.NodeID, now time.Time) (Knock, bool) {
 	last, knocked := j.lately(n, now)
 	return last, knocked && !j.taken(n, last)
@@ -85,7 +85,7 @@ func (j *Judge) taken(n id.NodeID, last Knock) bool {
 
 // Why peers are refused, in metrics.
 const (
-	refusedStore     = "store"     // it comes with another one than it is registered with
+	refusedStore     = "store"     // its store is not the registered one
 	refusedForgotten = "forgotten" // it was taken out of the cluster
 	refusedRecovered = "recovered" // a recovery gave it up
 )
@@ -111,9 +111,9 @@ func (j *Judge) forget(n id.NodeID) {
 	delete(j.last, n)
 }
 
-// Refuses says why a peer is not talked to: by the view, or because a recovery gave it up. A view from before the peer
-// was registered with its store cannot say: a node that has just started has that of its last snapshot, and may need
-// that very peer to get a newer one. It judges again when it has.
+// Refuses returns why this node does not accept a peer: because of the view, or because a recovery gave the peer up.
+// A view from before the peer was registered with its store does not know: a node that has just started has the view
+// of its last snapshot, and may need that very peer to get a newer one. Then it judges again.
 func (j *Judge) Refuses(p transport.Peer) error {
 	v := j.view()
 	reason, why := refusedForgotten, v.Refuses(p.Node, p.Store, p.Fresh)

@@ -11,8 +11,7 @@ const (
 	// should be, and leaderRest while all is.
 	leaderTick = 500 * time.Millisecond
 	leaderRest = time.Second
-	// followerRest is how often other nodes look whether they lead, should a change have gone
-	// unnoticed.
+	// followerRest is how often other nodes check whether they lead, in case a change has gone unnoticed.
 	followerRest = 10 * time.Second
 )
 

@@ -92,7 +92,7 @@ func (m *Machine) Freeze() raftfsm.Frozen { return frozenCatalog{m.catalog.View(
 // HeldBytes returns nothing: catalog commands have no bodies.
 func (m *Machine) HeldBytes() uint64 { return 0 }
 
-// frozenCatalog writes a snapshot from an immutable view, while the machine goes on.
+// frozenCatalog writes a snapshot from an immutable view, while the machine continues.
 type frozenCatalog struct{ view *catalog.View }
 
 // Live yields nothing: catalog commands have no bodies.

@@ -100,7 +100,7 @@ func (g *Group) changeMembers(away map[id.NodeID]time.Time) {
 	}
 }
 
-// membersChange lets the catalog's leader look at its members and at the queues' at once.
+// membersChange makes the catalog's leader check its own members and the queues' members at once.
 func (g *Group) membersChange() { g.news.notify() }
 
 // notice notes since when members are away.

@@ -11,18 +11,18 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// A member of the catalog group that has failed shows no change any more. If it is damaged or
-// its machine has come upon a broken invariant, and the others go on, the node begins anew
-// without what the member has stored: as one whose catalog was lost (datadir.Dir.CheckCatalog).
+// A member of the catalog group that has failed shows no further change. If it is damaged, or its machine has found a
+// broken invariant, and the others continue, the node starts over without what the member has stored: as a node whose
+// catalog was lost (datadir.Dir.CheckCatalog).
 
 // ErrFailed says that this node's member of the catalog group has failed, and the others go on;
 // the node is to begin anew, which builds the member anew.
 var ErrFailed = errors.New("cluster: this node's member of the catalog group has failed")
 
-// mendEvery is the time between two looks whether the others go on.
+// mendEvery is the interval between checks whether the others continue.
 const mendEvery = time.Second
 
-// mend waits until the member has failed and the others go on, and says so.
+// mend waits until the member has failed and the others continue, and reports it.
 func (g *Group) mend() {
 	for g.raft.Failed() == nil {
 		changed := g.raft.Changed()

@@ -14,8 +14,8 @@ import (
 // propagationTimeout is the default of Config.PropagationTimeout.
 const propagationTimeout = 250 * time.Millisecond
 
-// propagation knows how far peers see the catalog. However many changes wait for a peer, one
-// question at a time is on its way, for the newest of them.
+// propagation tracks which changes of the catalog peers have seen. However many changes wait for a peer, only one
+// question is on its way at a time, for the newest of them.
 type propagation struct {
 	transport Transport
 	view      func() *catalog.View
@@ -26,7 +26,7 @@ type propagation struct {
 	peers map[id.NodeID]*sight
 }
 
-// Transport leads to other nodes.
+// Transport connects to other nodes.
 type Transport interface {
 	// Connected reports whether there is a connection to a node.
 	Connected(id.NodeID) (id.Epoch, bool)
@@ -43,7 +43,7 @@ func newPropagation(cfg *Config) *propagation {
 	return &propagation{transport: cfg.Mux, view: cfg.Views.View, timeout: timeout, log: cfg.Logger, peers: map[id.NodeID]*sight{}}
 }
 
-// sight is how far one peer sees.
+// sight is how much of the catalog one peer has seen.
 type sight struct {
 	seen, wanted uint64        // indexes of the catalog
 	asking       bool          // somebody asks; all others wait for changed

@@ -14,13 +14,12 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// Propose puts a catalog command through and waits until this node's view shows
-// it (EX-15). A catalog.Error in the reply comes back as the error. A command of a version
-// that is not finalised yet is refused.
+// Propose has a catalog command committed and waits until this node's view shows it (EX-15). A catalog.Error in the
+// reply is returned as the error. A command of a version that is not finalised yet is refused.
 //
-// The command is repeated until it is answered: every catalog command states what shall
-// be, so that a repeat changes nothing. After a repeat Created and Deleted may be false
-// although this call did it; Repeated says so.
+// The command is repeated until it is answered: every catalog command states the wanted outcome, so that a repeat
+// changes nothing. After a repeat Created and Deleted may be false although this call did it; Repeated reports the
+// repeat.
 func (g *Group) Propose(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
 	if err := catalog.CheckCommand(cmd); err != nil {
 		return catalog.Reply{}, fmt.Errorf("cluster: catalog command: %w", err)
@@ -67,8 +66,8 @@ func (g *Group) count(cmd catalog.Command, r *catalog.Reply, before *catalog.Vie
 	}
 }
 
-// QueueChurn returns how many queues have come and gone by commands of this node since its start: for its clients, and
-// because they expired or nobody used them any more.
+// QueueChurn returns how many queues commands of this node have created and deleted since its start: for its clients,
+// and because they expired or were no longer used.
 func (g *Group) QueueChurn() (created, deleted uint64) { return g.created.Load(), g.deleted.Load() }
 
 // propose tries the leader, or whoever may know it, until a leader answers. repeated reports

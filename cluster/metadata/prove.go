@@ -41,7 +41,7 @@ func (g *Group) assure() {
 	}
 }
 
-// prove asks the catalog's leader how far the catalog is, and waits until the view is as far.
+// prove asks the catalog's leader for the catalog's index, and waits until the view has reached it.
 func (g *Group) prove(limit time.Duration, attempt int) error {
 	if err := g.admitted(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (g *Group) readIndexAt(ctx context.Context, to id.NodeID) (index uint64, le
 	return answer.GetIndex(), "", nil
 }
 
-// readIndexHere answers if this node leads the catalog, and a majority says so after the call.
+// readIndexHere answers if this node leads the catalog and a majority confirms that after the call.
 func (g *Group) readIndexHere(ctx context.Context) (index uint64, leader id.NodeID, err error) {
 	if err := g.raft.Verify(ctx); err != nil {
 		leader, _ := g.raft.Leader()

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// registerAttempt bounds one attempt to register: what is said about the store may have to
-	// be said in another form afterwards.
+	// registerAttempt bounds one attempt to register: the next one may have to describe the store in another form.
 	registerAttempt = 5 * time.Second
 	// refusedRetry is the wait after the catalog has refused this node: somebody may let it in.
 	refusedRetry = time.Second
-	// beginRetry is the wait between two questions whether the member may begin.
+	// beginRetry is the interval between questions whether the member may begin.
 	beginRetry = 100 * time.Millisecond
 )
 
-// register makes this start of the node known to the catalog, lets its member of the catalog
-// group begin if it has nothing, and registers again when it has to. What it is answered
-// also reports how far the view has to come to be caught up.
+// register registers this start of the node in the catalog, lets its member of the catalog group begin if it has
+// nothing, and registers again when necessary. The answer also has the index that the view must reach to be caught
+// up.
 func (g *Group) register() {
 	unknown := false // an attempt may have taken effect
 	for g.cfg.Life.Err() == nil {
@@ -60,15 +59,14 @@ func (g *Group) register() {
 // question.
 var errNoAnswer = errors.New("cluster: no answer of the catalog")
 
-// registrationAnswer is what came of an attempt to register.
+// registrationAnswer is the result of an attempt to register.
 type registrationAnswer struct {
 	catalog.Reply
 	stores   bool // the cluster knows stores
 	repeated bool // the attempt, or one before, may have taken effect besides
 }
 
-// registerOnce asks the catalog to take the node. The error says why it does not, or is
-// errNoAnswer.
+// registerOnce asks the catalog to take the node. The error is why it does not, or errNoAnswer.
 func (g *Group) registerOnce(unknown bool) (a registrationAnswer, err error) {
 	ctx, cancel := context.WithTimeout(g.cfg.Life, registerAttempt)
 	defer cancel()
@@ -104,7 +102,7 @@ func (g *Group) lostDirectory() error {
 	return fmt.Errorf("cluster: %s", n.CannotHave(g.cfg.Dir.Store().Name, true, math.MaxUint64))
 }
 
-// registration is what this node says of itself in a cluster whose finalised version is so.
+// registration returns how this node registers in a cluster with the given finalised version.
 func (g *Group) registration(version catalog.Version) *catalog.RegisterNode {
 	cfg, s := &g.cfg, g.cfg.Dir.Store()
 	cmd := &catalog.RegisterNode{ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.cfg.Epoch}
@@ -140,9 +138,9 @@ func (g *Group) asks(ctx context.Context) (version catalog.Version, known id.Epo
 	return version, known
 }
 
-// begin lets the member of the catalog group take part if it does not yet: the catalog says
-// when a former one is out of the group, and the catalog's leader how far the group is. While the cluster knows
-// no stores, one that is new to it has had none.
+// begin lets the member of the catalog group take part if it does not yet: the catalog reports when a former member
+// is out of the group, and the catalog's leader how far the group is. While the cluster knows no stores, a node that
+// is new to it has had no member.
 func (g *Group) begin(a registrationAnswer) error {
 	at, out, why := a.Index, a.Created, ""
 	for attempt := 0; !g.admission.part.Load(); attempt++ {
@@ -207,7 +205,7 @@ func (g *Group) refuse(why error) {
 	}
 }
 
-// RefusedBy notes that a peer refuses this node.
+// RefusedBy records that a peer refuses this node.
 func (g *Group) RefusedBy(n id.NodeID, why string) {
 	g.admission.shutBy(n, why)
 	if g.Refusal() != nil {

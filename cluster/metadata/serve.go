@@ -31,19 +31,19 @@ func (g *Group) AwaitFor(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*n
 	return &nodev1.AwaitCatalogResponse{}, nil
 }
 
-// IndexFor reports to a peer how far the catalog is if this node leads it.
+// IndexFor reports the catalog's index to a peer if this node leads the catalog.
 func (g *Group) IndexFor(ctx context.Context, _ *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
 	index, leader, err := g.readIndexHere(ctx)
 	if err != nil {
-		return &nodev1.CatalogIndexResponse{NotLeader: true, Leader: string(leader)}, nil //nolint:nilerr // it says so
+		return &nodev1.CatalogIndexResponse{NotLeader: true, Leader: string(leader)}, nil //nolint:nilerr // the response reports it
 	}
 	return &nodev1.CatalogIndexResponse{Index: index}, nil
 }
 
-// FillFounding fills in how far the founding has come.
+// FillFounding fills in the progress of the founding.
 func (g *Group) FillFounding(out *nodev1.NodeStatusResponse) {
-	// Founded is read first: a founder never moves on after it has founded. Who was once taken by
-	// a catalog is of a cluster that is founded, whatever it has lost.
+	// Founded is read first: a founder never moves on after it has founded. A node that a catalog has once taken
+	// belongs to a founded cluster, whatever it has lost.
 	out.Founded, out.Expect = g.Founded() || g.admission.taken.Load(), uint32(g.cfg.Expect)
 	p := g.admission.Promise()
 	out.Founder, out.FoundingRound = string(p.Founder), p.Round

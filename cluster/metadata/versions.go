@@ -29,7 +29,7 @@ type Versions struct {
 	Manual []id.NodeID
 }
 
-// HeldVersion says why a node keeps a version from being finalised.
+// HeldVersion is why a node keeps a version from being finalised.
 type HeldVersion struct {
 	Node   id.NodeID
 	Reads  catalog.Version // 0: not known
@@ -193,9 +193,8 @@ func (g *Group) raiseVersion() {
 	}
 }
 
-// followVersion does what a rise of the finalised version asks of each node: older builds
-// are talked to no more, and find out by themselves, from a snapshot, that they cannot read
-// this data directory.
+// followVersion does what each node must do when the finalised version rises: it disconnects older builds, which find
+// out from a snapshot that they cannot read this data directory.
 func (g *Group) followVersion() {
 	for known := g.opened; ; {
 		viewed := g.cfg.Views.Next()

@@ -27,9 +27,8 @@ func NewViews(v *catalog.View) *Views {
 // View returns the newest view.
 func (s *Views) View() *catalog.View { return s.view.Load() }
 
-// Publish shows a view, unless a newer one was shown: a snapshot from the leader may be
-// older than what this member has applied, and what a node has seen it goes on seeing
-// (EX-15). The entries in between follow.
+// Publish shows a view, unless a newer one was shown: a snapshot from the leader may be older than what this member
+// has applied, and a node must keep seeing what it has seen (EX-15). The entries in between follow.
 func (s *Views) Publish(v *catalog.View) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

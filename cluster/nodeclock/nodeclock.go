@@ -1,6 +1,6 @@
-// Package nodeclock is a node's clock of the cluster: what package clock computes, run by this
-// machine's clocks and by what other nodes say on their heartbeats (ADR 0024). It needs a source of
-// time alone; whom it notifies is given with Run.
+// Package nodeclock is a node's clock of the cluster: what package clock computes, driven by this machine's clocks
+// and by the reports of other nodes in their heartbeats (ADR 0024). It needs only a source of time; Run gets whom it
+// notifies.
 package nodeclock
 
 import (
@@ -43,9 +43,8 @@ const (
 	warnEvery = time.Minute
 )
 
-// Clock is this node's clock of the cluster: leaders stamp commands by it, and all that
-// has to do with those stamps goes by it. It hears of the other nodes' clocks by heartbeats. Its
-// methods may be called concurrently.
+// Clock is this node's clock of the cluster: leaders stamp commands with its time, and everything that depends on
+// those stamps uses it. It learns the other nodes' clocks from heartbeats. Its methods may be called concurrently.
 type Clock struct {
 	node   id.NodeID
 	log    *slog.Logger
@@ -65,7 +64,7 @@ type Clock struct {
 	warned   map[string]time.Duration // when each kind of warning was given, by the monotonic clock
 }
 
-// Config is what a Clock goes by.
+// Config configures a Clock.
 type Config struct {
 	Node   id.NodeID
 	Source Source
@@ -112,7 +111,7 @@ type Listener struct {
 	Emit func(event.Event)
 }
 
-// Run looks at the clocks, every so often, until ctx ends.
+// Run checks the clocks at intervals of every, until ctx ends.
 func (k *Clock) Run(ctx context.Context, every time.Duration, l Listener) {
 	next := time.NewTicker(every)
 	defer next.Stop()
@@ -128,7 +127,7 @@ func (k *Clock) Run(ctx context.Context, every time.Duration, l Listener) {
 	}
 }
 
-// steer decides how the clock goes on.
+// steer decides how the clock advances.
 func (k *Clock) steer(l Listener) {
 	nodes := l.Nodes()
 	k.mu.Lock()
@@ -257,7 +256,7 @@ func (k *Clock) Restarted(n id.NodeID) {
 // Status is a node's wall clock as another one sees it.
 type Status struct {
 	Offset time.Duration // from the time of the cluster
-	Error  time.Duration // how far off Offset may be
+	Error  time.Duration // the possible error of Offset
 	Grade  clock.Grade   // of the node's own clock of the cluster
 	Off    bool          // Offset is above half of Config.Skew
 }

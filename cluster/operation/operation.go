@@ -1,4 +1,4 @@
-// Package operation keeps a node's long jobs: what runs, how far it is, how it ended.
+// Package operation keeps a node's long jobs: what runs, its progress, and how it ended.
 //
 // A Registry runs each job in a goroutine of its own, which ends with the job, by Cancel
 // or by Close. It keeps nothing on disk: an operation ends with its node's process, and
@@ -57,7 +57,7 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Progress is how far a job has come; the next one replaces it.
+// Progress is a job's progress; each report replaces the one before.
 type Progress struct {
 	Phase string
 	// Done of Total are made, in Unit. Total is 0 while it is not known.
@@ -193,7 +193,7 @@ func (r *Registry) run(ctx context.Context, e *entry, job Job) {
 	r.forget()
 }
 
-// protect makes an error of a job's panic: the node goes on without it.
+// protect turns a job's panic into an error, so that the node survives it.
 func protect(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,9 +8,8 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// AuditTail returns the records that the nodes still have, those of one list of a node in order, with
-// Missed for those that they do not keep any more; where they end; and the nodes that did not
-// answer.
+// AuditTail returns the records that the nodes still have, those of one list of a node in order, with Missed for
+// those that they no longer keep; where they end; and the nodes that did not answer.
 func (w *Events) AuditTail(ctx context.Context) (all []event.Event, at Cursor, silent []id.NodeID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

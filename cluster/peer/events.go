@@ -145,7 +145,7 @@ func (w *Events) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*
 	return out, nil
 }
 
-// position is where another node stands in a log of this one.
+// position is another node's position in a log of this one.
 type position interface {
 	GetEpoch() uint64
 	GetAfter() uint64

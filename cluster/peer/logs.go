@@ -42,7 +42,7 @@ type LogPage struct {
 func (l *Logs) Read(ctx context.Context, n id.NodeID, at Position, level slog.Level, wait bool) (LogPage, error) {
 	if n == l.peers.Node {
 		p := l.read(ctx, at, level, wait)
-		if l.peers.Life.Err() != nil { // it would not wait any more
+		if l.peers.Life.Err() != nil { // it would no longer wait
 			return LogPage{}, fmt.Errorf("%w: node %q stops", ErrUnreachable, n)
 		}
 		return p, ctx.Err()

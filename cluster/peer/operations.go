@@ -142,7 +142,7 @@ func (o *Operations) ListOperations(context.Context, *nodev1.ListOperationsReque
 	return out, nil
 }
 
-// AwaitOperation waits for news of one of this node's operations.
+// AwaitOperation waits for a change of one of this node's operations.
 func (o *Operations) AwaitOperation(ctx context.Context, r *nodev1.AwaitOperationRequest) (*nodev1.AwaitOperationResponse, error) {
 	x, err := operation.ParseID(r.GetId())
 	if err != nil {
@@ -152,7 +152,7 @@ func (o *Operations) AwaitOperation(ctx context.Context, r *nodev1.AwaitOperatio
 	defer cancel()
 	op, err := o.registry.Await(short, x, r.GetAfter())
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		op, err = o.registry.Await(ctx, x, 0) // no news: as it is
+		op, err = o.registry.Await(ctx, x, 0) // no change: as it is
 	}
 	if err != nil {
 		return nil, WireError(err)

@@ -21,14 +21,14 @@ import (
 const (
 	// Timeout bounds a question to another node.
 	Timeout = 2 * time.Second
-	// awaitAtMost bounds how long a node keeps another one waiting for news.
+	// awaitAtMost bounds how long a node keeps another one waiting for a change.
 	awaitAtMost = 10 * time.Second
 )
 
 // ErrUnreachable says that another node was asked, and does not answer.
 var ErrUnreachable = errors.New("cluster: node does not answer")
 
-// unreachable is the error of a question to one node, which err says how it went; ctx is the caller's.
+// unreachable returns the error of a question to one node, whose result is err; ctx is the caller's.
 func unreachable(ctx context.Context, n id.NodeID, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

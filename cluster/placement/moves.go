@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Group is a group as it stands when moves are planned.
+// Group is the state of a group when moves are planned.
 type Group struct {
 	UID     id.QueueUID
 	Members []id.NodeID
@@ -54,8 +54,7 @@ func (s State) plan() *plan {
 	return p
 }
 
-// best returns the node that runs, is no member and holds the fewest replicas (RE-3); ""
-// if there is none.
+// best returns the node that runs, is no member and holds the fewest replicas (RE-3), or "".
 func (p *plan) best(g Group) id.NodeID {
 	var found id.NodeID
 	for _, n := range p.nodes {
@@ -91,9 +90,8 @@ func Grow(s State, n id.NodeID) []Move {
 	return p.moves
 }
 
-// Shrink plans to take the node out of every group. With keep the best other node takes
-// its place in each; the groups for which there is none stay as they are, and so do, in
-// either case, those of which it is the only member and cannot be replaced.
+// Shrink plans to take the node out of every group. With keep, the best other node takes its place in each; groups
+// without such a node stay as they are. In either case, so do groups whose only member it is and cannot be replaced.
 func Shrink(s State, n id.NodeID, keep bool) (moves []Move, stay []id.QueueUID) {
 	p := s.plan()
 	for _, g := range s.Groups {
@@ -140,8 +138,8 @@ func Complete(s State) []Move {
 	return p.moves
 }
 
-// After returns the state once the moves are made. A group whose leader leaves has none that is
-// known: whom it elects is open.
+// After returns the state once the moves are made. If the leader of a group leaves, the group's leader is unknown: it
+// has still to elect one.
 func (s State) After(moves []Move) State {
 	made := make(map[id.QueueUID]Move, len(moves))
 	for _, m := range moves {

@@ -19,7 +19,7 @@ const DefaultSize = 3
 // ErrNoQuorum means that too few nodes run to start the group now; later they may.
 var ErrNoQuorum = errors.New("placement: too few nodes run")
 
-// Candidate is a node as it stands when a group is placed.
+// Candidate is the state of a node when a group is placed.
 type Candidate struct {
 	Node     id.NodeID
 	Replicas int  // members of groups that it holds

@@ -98,10 +98,11 @@ func (r *Recovery) decide(g Group) Group {
 	return g
 }
 
-// votersLeft returns how many of the members that are left count for a majority. A member that has nothing of a queue may have
-// lost it with its node's log: then it is kept closed, does not vote, and is built anew only by a majority. It may as well be
-// new, and vote. So where the catalog is recovered too, and removes it from the queue, the queue goes on without it, and it
-// joins anew. Where the catalog has its majority, it is not removed, and one that votes must stay.
+// votersLeft returns how many of the members that are left count for a majority. A member that has nothing of a queue
+// may have lost it with its node's log: then it is kept closed, does not vote, and is rebuilt only by a majority. It
+// may also be new, and vote. If the catalog is recovered too, and removes it from the queue, the queue continues
+// without it, and it joins again. If the catalog has its majority, the member is not removed, and if it votes it must
+// stay.
 func (r *Recovery) votersLeft(g *Group) int {
 	if len(r.Groups) == 0 || r.Groups[0].Action == Nothing {
 		return len(g.Left)

@@ -49,14 +49,14 @@ type Action string
 
 // The actions.
 const (
-	// Nothing: a majority of its members is left; it elects by itself, unless those of Group.Bare have lost what they had and the
-	// rest is none.
+	// Nothing: a majority of its members is left; it elects by itself, unless the members of Group.Bare have lost
+	// what they had and the rest are no majority.
 	Nothing Action = "keeps its majority"
-	// Here: this node has the newest log that is left; the group goes on with it.
+	// Here: this node has the newest log that is left; the group continues with it.
 	Here Action = "goes on with this node's log"
 	// Elsewhere: another node has the newest log that is left.
 	Elsewhere Action = "goes on with another node's log"
-	// Empty: no member is left that has anything of it; it begins anew, without messages.
+	// Empty: no member with anything of it is left; it starts over, without messages.
 	Empty Action = "begins anew, all its messages are lost"
 	// Declare: no such member is left; it has to be deleted and declared again, as the catalog runs without this node, or
 	// as all members are on nodes that are left: what these have of it, which cannot be read, stays until then.
@@ -95,8 +95,8 @@ type Recovery struct {
 	Report Report
 	// Groups are the catalog and the queues, sorted; those that lose nothing included.
 	Groups []Group
-	// Forgotten are the lost nodes that the catalog will not know any more; the others are
-	// members of queues that keep their majority.
+	// Forgotten are the lost nodes that the catalog will no longer know; the others are members of queues that keep
+	// their majority.
 	Forgotten []id.NodeID
 
 	c       Config
@@ -239,9 +239,9 @@ func (r *Recovery) renumbering() []raftfsm.Command {
 	return []raftfsm.Command{{Header: quorumq.AppendCommand(nil, &quorumq.Renumber{})}}
 }
 
-// finalised returns the newest version that a node which is left knows to be finalised. This node's catalog may be older
-// than that with which the cluster goes on. No build that is left is too old for it: a version is only finalised when all
-// nodes can read it.
+// finalised returns the newest version that a node which is left knows to be finalised. This node's catalog may be
+// older than the one with which the cluster continues. No build that is left is too old for the version: a version is
+// only finalised when all nodes can read it.
 func (r *Recovery) finalised() catalog.Version {
 	version := r.view.Version()
 	for i := range r.c.Reports {

@@ -26,9 +26,8 @@ type Config struct {
 	Logger *slog.Logger
 	// TailBytes, LowBytes and FloorBytes are as those of wal.Config.
 	TailBytes, LowBytes, FloorBytes int64
-	// Failed is notified that nothing is written any more; Lost, that a group's entries cannot be
-	// read; Pressed, that the room on the disk has passed a limit; Opening, how many segments of
-	// how many are read.
+	// Failed is notified that nothing more can be written; Lost, that a group's entries cannot be read; Pressed, that
+	// the room on the disk has passed a limit; Opening, how many segments of how many are read.
 	Failed  func(error)
 	Lost    func(id.GroupID, error)
 	Pressed func()
@@ -72,13 +71,13 @@ func Open(c Config) (*Storage, error) {
 const remedyRebuild = "restore them, or let this member be rebuilt from its peers"
 
 // Queue opens a queue's part of the node's log. It fails with wal.ErrLost, or another sign of
-// damage, if the queue's member had something that is not there any more.
+// damage, if the queue's member had something that is no longer there.
 func (s *Storage) Queue(q id.QueueUID) (raftfsm.Storage, error) {
 	known := s.Has(q.Group())
 	if err := s.LostGroup(q.Group()); err != nil {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
 	}
-	if gap := s.Gap(); !known && gap != nil { // first: it says what is missing
+	if gap := s.Gap(); !known && gap != nil { // first: it names what is missing
 		return nil, fmt.Errorf("it has nothing in the node's log, and what it had may have been in what is damaged: %w", gap)
 	}
 	if !known && datadir.HasSnapshot(s.dir.Queue(q)) {

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// markEvery is how far apart two marks are at least, and so the time over which processors are compared.
+	// markEvery is the least interval between marks, and so the time over which the use of processors is measured.
 	markEvery = time.Second
-	// markFor is how old a mark may be with which something is compared: what is older has nothing to do with now.
+	// markFor is how old a mark may be to be compared with: an older one is irrelevant to the present.
 	markFor = 10 * time.Second
-	// p99 is the share of all times that the p99 is not below.
+	// p99 is the share of all times that are at most the p99.
 	p99 = 0.99
 )
 

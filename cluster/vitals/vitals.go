@@ -3,7 +3,7 @@
 //
 // # Reading order
 //
-//   - What a process knows of itself: process.go, memory.go.
+//   - What a process knows about itself: process.go, memory.go.
 //   - The comparison with what was before: recent.go.
 //   - All figures together: vitals.go.
 //   - What nodes send each other: wire.go.
@@ -18,8 +18,8 @@ import (
 	"github.com/quorate/quorate/internal/latency"
 )
 
-// Figures are what a node knows of itself. What is compared with figures before is nil if there are none, or if nothing
-// has happened since.
+// Figures are what a node knows about itself. A value that is derived from earlier figures is nil without them, or if
+// nothing has happened since.
 type Figures struct {
 	CPU         *float64 // cores in use, in the last seconds
 	Processors  int      // of the machine

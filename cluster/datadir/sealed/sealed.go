@@ -33,7 +33,7 @@ type Record []Field
 // Field is a line of a Record.
 type Field struct{ Key, Value string }
 
-// Get returns the value of the first field of that key, "" if there is none.
+// Get returns the value of the first field with that key, or "".
 func (r Record) Get(key string) string {
 	for _, f := range r {
 		if f.Key == key {
@@ -43,7 +43,7 @@ func (r Record) Get(key string) string {
 	return ""
 }
 
-// With returns the record with one line more. The record itself is not to be used any more.
+// With returns the record with one more line. The record itself must not be used afterwards.
 func (r Record) With(key, value string) Record { return append(r, Field{key, value}) }
 
 // Path is where a copy of a file is.
@@ -125,8 +125,8 @@ func ReadCopy(dir, name string, copyNo int) (Record, error) {
 	return r, nil
 }
 
-// Read returns the first copy that is whole; copies are written in this order.
-// Its error is fs.ErrNotExist only if there is none at all.
+// Read returns the first whole copy; copies are written in this order. Its error is fs.ErrNotExist only if no copy
+// exists.
 func Read(dir, name string) (Record, error) {
 	var faults []error
 	for copyNo := range Copies {
