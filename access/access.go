@@ -97,7 +97,7 @@ const WrongPassword = "wrong user or password, or the user may log in only from 
 
 // Refused is a definite refusal.
 type Refused struct {
-	// Reason says what is wrong with a token. It never says what is wrong with a name or password.
+	// Reason is what is wrong with a token. It never reveals what is wrong with a name or password.
 	Reason string
 	// Passing reports that the same credentials may be accepted a moment later.
 	Passing bool

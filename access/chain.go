@@ -75,8 +75,8 @@ func (c *Chain) Again(ctx context.Context, by string, cred Credentials, admit fu
 
 // ask runs Authenticate over the backends that among lets through. The order of the answers
 // decides: the first identity ends the search, an outage outweighs a refusal, because the backend
-// that is down might have accepted (ID-1). admit is called at most once, and only when a backend
-// needs a real look at credentials that it has not vouched for.
+// that is down might have accepted (ID-1). admit is called at most once, and only when a backend must really check
+// credentials for which it has not vouched.
 func (c *Chain) ask(
 	ctx context.Context, cred Credentials, admit func() error, among func(*member) bool,
 ) (id *Identity, by string, err error) {

@@ -42,7 +42,7 @@ func (ch *channel) audited(m wire.Method) (handled bool, err error) {
 	return handled, err
 }
 
-// cause returns the broker's error behind a fault, or err itself if there is none.
+// cause returns the broker's error behind a fault, or else err itself.
 func cause(err error) error {
 	if f, is := err.(*fault); is && f.cause != nil { //nolint:errorlint // faults are returned bare
 		return f.cause

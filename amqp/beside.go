@@ -172,8 +172,7 @@ func (c *conn) remove(l *frameQueue) {
 	}
 }
 
-// nextFrameQueue returns the frame queue whose turn it is; nil: there is none, and the calling
-// goroutine ends.
+// nextFrameQueue returns the frame queue whose turn it is; nil: none waits, and the calling goroutine ends.
 func (c *conn) nextFrameQueue() *frameQueue {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +220,7 @@ func (c *conn) interrupt(err error) {
 	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the reader may be waiting for the client
 }
 
-// takeFault returns the error that interrupted the reader, once; nil: there is none.
+// takeFault returns the error that interrupted the reader, once; or nil.
 func (c *conn) takeFault() error {
 	if !c.interrupted.Load() {
 		return nil

@@ -49,7 +49,7 @@ func (c *conn) block(reason, queue string) {
 	}
 }
 
-// unblock lets publishes continue if nothing holds them back any more, and reports whether they do.
+// unblock lets publishes continue if nothing holds them back any longer, and reports whether they do.
 func (c *conn) unblock() bool {
 	if c.s.b.Alarms.Now() != nil {
 		return false

@@ -32,7 +32,7 @@ type channel struct {
 	consumers map[string]*consumer
 	replies   *consumer   // consumer of the replies to the channel's own requests; nil: none
 	retired   []*consumer // cancelled consumers with unsettled deliveries
-	settled   bool        // some of them have none any more
+	settled   bool        // some of them have none left
 	leaving   []*consumer // those that have ended, of which the queue may not have stored all decisions
 	content   content
 	done      func(broker.Result) // receives the results of publishes
@@ -57,7 +57,7 @@ type result struct {
 	refused bool
 }
 
-// channel returns the open channel of a number; nil if there is none. It takes the connection's mu.
+// channel returns the open channel of a number, or nil. It takes the connection's mu.
 func (c *conn) channel(n uint16) *channel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *conn) drop(ctx context.Context, ch *channel) {
 	ch.leave()
 }
 
-// send appends a method for the writer, unless the client must not get any more of the channel.
+// send appends a method for the writer, unless the client must get nothing more of the channel.
 func (ch *channel) send(m wire.Method) {
 	c := ch.c
 	c.mu.Lock()

@@ -21,9 +21,9 @@ const (
 	firstRead = 4 << 10
 	// busyRead is the size of the buffers that connections borrow while much arrives.
 	busyRead = 64 << 10
-	// outLimit is how much output may wait before the connection is not read any more.
+	// outLimit is how much output may wait before reading from the connection stops.
 	outLimit = 1 << 20
-	// maxResults is how many results of publishes may wait for the client before the connection is not read any more.
+	// maxResults is how many results of publishes may wait for the client before reading from the connection stops.
 	maxResults = 64 << 10
 )
 
@@ -267,7 +267,7 @@ func (c *conn) isClosing() bool {
 	return c.closing
 }
 
-// isEnding reports that no more frames of the client run.
+// isEnding reports whether the connection is ending, so that no further frames of the client are run.
 func (c *conn) isEnding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

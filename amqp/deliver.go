@@ -63,7 +63,7 @@ func (x *consumer) wake() {
 }
 
 // drainedLocked is called when the writer has found nothing to deliver. A basic.cancel that waits continues, unless the
-// consumer was woken since the writer looked: then its last delivery may have come in between, and the writer looks
+// consumer was woken since the writer looked: then its last delivery may have come in between, and the writer checks
 // again. The connection's mu is held.
 func (x *consumer) drainedLocked() {
 	if !x.woken {

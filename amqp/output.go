@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// sharedBody is how large a body must be to be sent from where it is. To copy less costs less than one more piece.
+	// sharedBody is how large a body must be to be sent without a copy. To copy less costs less than one more piece.
 	sharedBody = 4 << 10
 	// lentBuffer is how large a buffer may be to be lent again: a step of the writer has takeBytes of messages, and
 	// their frames' heads.

@@ -32,7 +32,7 @@ func (c *conn) await(ctx context.Context, ok func() bool) error {
 }
 
 // hasRoom returns false while too much output waits, too many publishes await results, too many results wait for the
-// client, or too much waits beside the reader. At the connection's end the reader goes on, for the client's answer.
+// client, or too much waits beside the reader. At the connection's end the reader continues, for the client's answer.
 func (c *conn) hasRoom() bool {
 	return c.hasRoomBeside() && c.beside.bytes < c.beside.most() || c.endingLocked()
 }

@@ -165,10 +165,10 @@ func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
 	return err
 }
 
-// decide passes decisions to the consumers, batching neighbouring deliveries of one consumer. What is
-// not held any more was taken back, because its time ran out or its consumer timed out, or its queue is
-// gone. The client could not know (CT-2). lost is the tag of the first delivery that is back in its
-// queue, or dead-lettered with it; 0: none is.
+// decide passes decisions to the consumers, batching neighbouring deliveries of one consumer. Deliveries that are no
+// longer held were taken back, because their time ran out or their consumer timed out, or their queue is gone. The
+// client could not know (CT-2). lost is the tag of the first delivery that is back in its queue, or dead-lettered
+// with it; 0: none.
 func (ch *channel) decide(taken []open, o settle) (lost uint64, err error) {
 	var ids []uint64
 	for i := 0; i < len(taken); {

@@ -15,7 +15,8 @@ type seen struct {
 	consumers           int
 }
 
-// show has operators see the mode of a channel. Whoever runs the channel's frames calls it after a change.
+// show makes the mode of a channel visible to operators. The goroutine that runs the channel's frames calls it after
+// a change.
 func (ch *channel) show() {
 	ch.c.mu.Lock()
 	defer ch.c.mu.Unlock()

@@ -262,8 +262,8 @@ func (w *writer) deliveries(x *consumer) {
 	}
 }
 
-// afterEnd notes what its queue has done with a consumer that has ended, such as one that its client has cancelled. If one
-// of its deliveries has timed out, it ends for good as others do, and all that it holds returns (CT-4).
+// afterEnd handles what the queue did with a consumer that has ended, for example because its client cancelled it. If
+// one of its deliveries has timed out, it ends for good as others do, and all that it holds returns (CT-4).
 func (x *consumer) afterEnd(err error) {
 	c := x.ch.c
 	revoked := len(x.c.TakeRevoked()) > 0

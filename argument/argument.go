@@ -104,7 +104,7 @@ func Find(name string) *Row {
 	return nil
 }
 
-// ByKey returns the row of a policy key; nil if there is none for queues (PO-2).
+// ByKey returns the row of a policy key, or nil if no policy of queues has it (PO-2).
 func ByKey(key string) *Row {
 	for i := range rows {
 		if r := &rows[i]; key != "" && r.Key == key {

@@ -23,7 +23,7 @@ const (
 	MaxBlockMessages = 4096
 )
 
-// Kind says what a block holds.
+// Kind is what a block holds.
 type Kind uint8
 
 // The kinds are stored; numbers are never reused.

@@ -38,8 +38,9 @@ const factsBytes = 1 << 10
 // bytes later each time that it is used again.
 const spareBytes = 4 << 10
 
-// Emit takes a block, which it may keep. It returns memory for a later one, as that of a block which nobody needs any
-// more, or nil: a queue has many blocks, and memory for each would have Go collect again and again.
+// Emit takes a block, which it may keep. It returns memory for a later one, such as that of a block which nobody
+// needs any longer, or nil: a queue has many blocks, and new memory for each would make Go collect garbage again and
+// again.
 type Emit func(block []byte) (spare []byte, err error)
 
 // Writer gathers the messages of one queue in blocks. One goroutine uses it.
@@ -82,7 +83,7 @@ func (w *Writer) Message(m *Message) error {
 	return w.flush()
 }
 
-// flush writes the messages that have gathered. What stands before them is put right in front of them.
+// flush writes the messages that have gathered. Their head is put right in front of them.
 func (w *Writer) flush() error {
 	if w.count == 0 {
 		return nil
@@ -93,7 +94,8 @@ func (w *Writer) flush() error {
 	b := w.block[headRoom-headBytes-n:]
 	copy(b[headBytes:], numbers[:n])
 	w.messages += w.count
-	// The next block shall not grow, if its messages are like these. The first one does: most queues do not fill it.
+	// The next block should not have to grow if its messages are like these. The first one does: most queues do not
+	// fill it.
 	w.next = headRoom + BlockBytes + min(w.largest, BlockBytes) + factsBytes
 	w.block, w.count, w.largest = nil, 0, 0
 	return w.pass(KindMessages, b)

@@ -184,8 +184,8 @@ func (v *View) unbind(c *Unbind) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
-// unbindAllTo removes what leads to a queue or exchange that is going. byDestination finds these
-// bindings without a walk over all.
+// unbindAllTo removes the bindings to a queue or exchange that is being deleted. byDestination finds these bindings
+// without a walk over all.
 func (h vhost) unbindAllTo(kind DestinationKind, name string) vhost {
 	var doomed []*Binding
 	withPrefix(h.byDestination, destinationPrefix(kind, name), func(b *Binding) bool {

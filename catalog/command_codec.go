@@ -13,8 +13,7 @@ func AppendCommand(b []byte, cmd Command) []byte {
 	return cmd.append(append(b, byte(Since(cmd)), byte(cmd.kind())))
 }
 
-// append leaves the declarer out where there is none. That form is what nodes before
-// VersionDeclarers read.
+// append leaves an empty declarer out. That is the form that nodes before VersionDeclarers read.
 func (c *DeclareQueue) append(b []byte) []byte {
 	b = appendString(b, c.VHost)
 	b = appendString(b, c.Name)
@@ -183,8 +182,8 @@ func DecodeCommand(b []byte) (Command, error) {
 	return cmd, nil
 }
 
-// CheckCommand says why a command cannot be stored, nil when it can. Proposers ask it
-// before they propose: a command in the log that members cannot decode stops the catalog.
+// CheckCommand returns why a command cannot be stored, or nil. Proposers ask it before they propose: a command in the
+// log that members cannot decode stops the catalog.
 func CheckCommand(cmd Command) error {
 	_, err := DecodeCommand(AppendCommand(nil, cmd))
 	return err

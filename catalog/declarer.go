@@ -10,7 +10,7 @@ import (
 // command that made this user. A user that was deleted and made again is another one, and begins
 // without queues (VH-17).
 
-// DeclarerOf returns the user whose limits a queue counts towards: the one that declared it. There is none if
+// DeclarerOf returns the user whose limits a queue counts towards: the one that declared it. A queue has none if
 // nobody was logged in, if the declarer has no record in the catalog, or if it was deleted since (VH-17).
 func (v *View) DeclarerOf(q *QueueRecord) (*User, bool) {
 	if q.DeclaredBy == "" {

@@ -135,8 +135,8 @@ func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	return e.sameArguments(known, c.Arguments, x.Arguments)
 }
 
-// deleteExchange removes the exchange with the bindings from it and to it (EX-6). if_unused looks
-// at bindings from it alone, as in RabbitMQ.
+// deleteExchange removes the exchange with the bindings from it and to it (EX-6). if_unused checks only bindings from
+// it, as in RabbitMQ.
 func (v *View) deleteExchange(c *DeleteExchange) (Reply, *Error) {
 	h, ok := v.vhosts.get(c.VHost)
 	if !ok {

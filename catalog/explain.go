@@ -77,8 +77,8 @@ func (t *trace) record(binding string, to target) {
 
 func (t *trace) alternate(name string) { t.lead(name, "") }
 
-// lead notes the first way to an exchange; later ones change nothing, as the walk visits each
-// exchange once (EX-11).
+// lead records the first way to an exchange; later ones change nothing, because the walk visits each exchange once
+// (EX-11).
 func (t *trace) lead(name, binding string) {
 	if _, known := t.ways[name]; !known {
 		t.ways[name] = way{len(t.steps) - 1, binding}

@@ -68,7 +68,7 @@ func plain(x index) func(Error, message.Table) (index, *Error) {
 	return func(Error, message.Table) (index, *Error) { return x, nil }
 }
 
-// typeNamed returns the row of a type, nil if there is none.
+// typeNamed returns the row of a type, or nil.
 func typeNamed(name ExchangeType) *exchangeType {
 	for i := range exchangeKinds {
 		if t := &exchangeKinds[i]; t.name == name {

@@ -107,7 +107,7 @@ func named(all []limit) []NamedLimit {
 	return out
 }
 
-// set writes the limit of a name; false if there is none.
+// set writes the limit of a name; false if the name is unknown.
 func set(all []limit, name string, n int64) bool {
 	i := slices.IndexFunc(all, func(x limit) bool { return x.name == name })
 	if i >= 0 {

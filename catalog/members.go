@@ -63,8 +63,8 @@ func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
 	return members[0]
 }
 
-// beginMemberChange notes the change under the index of this command, which becomes its ID. A
-// repeat of the one under way succeeds, so that a proposer may retry.
+// beginMemberChange records the change under the index of this command, which becomes its ID. A repeat of the one
+// under way succeeds, so that a proposer may retry.
 func (v *View) beginMemberChange(c *BeginMemberChange) (Reply, *Error) {
 	old, err := v.byUID(c.UID)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	Revert
 	// TakeOut takes the leaving node out of the group, or notes that it is out.
 	TakeOut
-	// LetIn lets the joining node into the group, first without a vote, or notes that it votes.
+	// LetIn lets the joining node into the group, first without a vote, or records that it votes.
 	LetIn
 )
 

@@ -118,9 +118,9 @@ func (n *Node) CannotHave(s id.StoreID, fresh bool, first id.Epoch) string {
 		n.ID, s, n.Store, n.ID)
 }
 
-// Refuses returns why a node with a store must not be talked to: it was forgotten, or is registered
-// with another store. It returns "" for other nodes. A store is fresh while no catalog has accepted
-// it; "" comes from a build without stores (RE-9).
+// Refuses returns why a node with a store must not be accepted: it was forgotten, or is registered with another
+// store. It returns "" for other nodes. A store is fresh while no catalog has accepted it; "" comes from a build
+// without stores (RE-9).
 func (v *View) Refuses(n id.NodeID, s id.StoreID, fresh bool) string {
 	r, known := v.nodes.get(n)
 	gone, was := v.forgotten.get(n)
@@ -135,9 +135,8 @@ func (v *View) Refuses(n id.NodeID, s id.StoreID, fresh bool) string {
 	return ""
 }
 
-// forgetNode removes a node that holds no member. Queues that end with it, transient or exclusive,
-// go. From VersionStores on its store is remembered, so that an old copy of its data never comes
-// back (RE-9).
+// forgetNode removes a node that holds no member. Queues that end with it, transient or exclusive, are deleted. From
+// VersionStores on its store is remembered, so that an old copy of its data never comes back (RE-9).
 func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 	old, known := v.nodes.get(c.ID)
 	if !known {

@@ -146,8 +146,8 @@ type hashInput struct{ header, property string }
 // hashProperties are the properties that can be hashed.
 func hashProperties() []string { return []string{"message_id", "correlation_id", "timestamp"} }
 
-// newHashInput reads what the exchange shall hash: a header, a property, or neither for the routing
-// key, but not both (EX-14).
+// newHashInput reads what the exchange hashes: a header, a property, or neither for the routing key, but not both
+// (EX-14).
 func newHashInput(e Error, args message.Table) (in hashInput, _ *Error) {
 	for _, a := range []struct {
 		name string

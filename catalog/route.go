@@ -61,7 +61,7 @@ func (p *Publication) headers() message.Table {
 	return p.Headers.Merged(message.DeathHeaders(p.Dead))
 }
 
-// primaryKey returns the routing key, without the CC and BCC keys; "" if there is none.
+// primaryKey returns the routing key, without the CC and BCC keys, or "".
 func (p *Publication) primaryKey() string {
 	if len(p.Keys) == 0 {
 		return ""

@@ -2,10 +2,10 @@ package catalog
 
 import "github.com/quorate/quorate/id"
 
-// SkipQueueUIDs makes the UIDs of new queues go on above all that the cluster may ever have given out. It is for a
-// recovery: the log that the catalog goes on with may lack queues that were declared. Nodes may still have members of
-// those, and other queues remember the dead letters that came from them (DL-25), all by their UIDs. A repeat skips more.
-// Not before VersionSealed.
+// SkipQueueUIDs makes the UIDs of new queues continue above all that the cluster may ever have given out. It is for a
+// recovery: the log with which the catalog continues may lack queues that were declared. Nodes may still have members
+// of those, and other queues remember the dead letters that came from them (DL-25), all by their UIDs. A repeat skips
+// more. Not before VersionSealed.
 type SkipQueueUIDs struct{}
 
 func (*SkipQueueUIDs) kind() commandKind { return kindSkipQueueUIDs }

@@ -107,7 +107,7 @@ func appendList[V any](b []byte, t tree[string, V], add func([]byte, V) []byte) 
 	return b
 }
 
-// appendExchange writes a declared exchange; its vhost is the one that it stands in.
+// appendExchange writes a declared exchange; its vhost is the one that contains it.
 func appendExchange(b []byte, x *Exchange) []byte {
 	b = appendString(b, x.Name)
 	b = appendString(b, x.Type)

@@ -70,8 +70,8 @@ func (v *View) leave(n id.NodeID) {
 	}
 }
 
-// leaveCatalog notes that the node's member is to go, or reports that it has gone since the node
-// last asked. Out above Since proves that: the configuration lost the member after that point.
+// leaveCatalog records that the node's member must leave, or reports that it has left since the node last asked. Out
+// above Since proves that: the configuration lost the member after that point.
 func (v *View) leaveCatalog(c *LeaveCatalog) (Reply, *Error) {
 	n, known := v.nodes.get(c.ID)
 	e := Error{Code: CodePreconditionFailed, Kind: "node", Name: string(c.ID), Arg: "store"}
@@ -103,9 +103,8 @@ func (v *View) nodeOut(c *NodeOut) (Reply, *Error) {
 	return Reply{Deleted: true}, nil
 }
 
-// replaceNode gives the store up: deletes the queues that nobody else holds, notes the lost members
-// of the others, and leaves the node vacant for a fresh store (RE-9). All checks come before the
-// first change.
+// replaceNode gives the store up: deletes the queues that nobody else holds, records the lost members of the others,
+// and leaves the node vacant for a fresh store (RE-9). All checks come before the first change.
 func (v *View) replaceNode(c *ReplaceNode) (Reply, *Error) {
 	old, known := v.nodes.get(c.ID)
 	e := Error{Code: CodePreconditionFailed, Kind: "node", Name: string(c.ID)}

@@ -82,8 +82,7 @@ func (n *topicNode) without(words []string, ident string) *topicNode {
 	return &m
 }
 
-// child returns the subtree behind a word of a binding key, wildcards included; nil if there is
-// none.
+// child returns the subtree behind a word of a binding key, wildcards included, or nil.
 func (n *topicNode) child(word string) *topicNode {
 	switch word {
 	case "*":
@@ -142,7 +141,7 @@ func (n *topicNode) match(key string, w *walk) {
 	}
 }
 
-// step goes on by one word of the routing key, by its own name and by "*".
+// step advances by one word of the routing key, by its own name and by "*".
 func (n *topicNode) step(word string, next, hashes []*topicNode) (nodes, hashNodes []*topicNode) {
 	if c, ok := n.words.get(word); ok {
 		next, hashes = enter(next, hashes, c, false)

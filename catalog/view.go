@@ -70,8 +70,7 @@ type QueueRecord struct {
 	Changed uint64
 	Change  *MemberChange // the change under way; nil: none
 	// DrainDeleting is the index of the command that began the queue's deletion; 0: it is not being
-	// deleted. No client may use such a queue any more, and its leader deletes it once it is empty
-	//
+	// deleted. Clients may no longer use such a queue, and its leader deletes it once it is empty.
 	DrainDeleting uint64
 	// DeclaredBy is the user that declared the queue; "": nobody was logged in, or the queue is older
 	// than VersionDeclarers. DeclarerOf decides whether it counts towards the user's limits (VH-17).
@@ -376,10 +375,10 @@ func (v *View) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// Ended reports whether a node is over for good with the store that it had: it was taken out of the
-// cluster, or the store was given up. Its id comes back only with a fresh store, and only in epochs
-// above last. So what Ended has once reported stays true, whatever a newer view shows. It returns
-// false for nodes that were taken out before VersionStores: nobody knows their last epoch.
+// Ended reports whether a node is over for good with the store that it had: it was removed from the cluster, or the
+// store was given up. Its id comes back only with a fresh store, and only in epochs above last. So what Ended has
+// once reported stays true, whatever a newer view shows. It returns false for nodes that were removed before
+// VersionStores: nobody knows their last epoch.
 func (v *View) Ended(n id.NodeID) (last id.Epoch, ended bool) {
 	if r, known := v.nodes.get(n); known {
 		return r.Epoch, r.Vacant

@@ -1,19 +1,18 @@
 // Package clock computes what time it is in a cluster whose nodes' wall clocks may be
 // wrong, and what time it is in a queue that is led now by one node, now by another.
 //
-// A node's clock of the cluster runs on its monotonic clock. Where it stands is decided by
-// the wall clocks of all nodes in reach: what a majority of them agrees on within
-// half the skew limit is the time, and a node whose own wall clock is set, or drifts, goes on with
-// the others (Steering). Within a leadership a queue's time goes on from the latest stamp
-// in its log, never back and never at less than nearly full speed (Queue).
+// A node's clock of the cluster runs on its monotonic clock. The wall clocks of all nodes in reach decide its
+// reading: the time is what a majority of them agrees on within half the skew limit, and a node whose own wall clock
+// is set, or drifts, follows the others (Steering). Within a leadership a queue's time continues from the latest
+// stamp in its log, never back and never at less than nearly full speed (Queue).
 //
 // The package reads no clock. Times are durations since the Unix epoch.
 package clock
 
 import "time"
 
-// DefaultLimit is the skew limit: by how much nothing expires early or stands still. Wall clocks
-// may differ by half of it and still be said to agree.
+// DefaultLimit is the skew limit: it bounds by how much anything expires early or stands still. Wall clocks that
+// differ by up to half of it count as agreeing.
 const DefaultLimit = 500 * time.Millisecond
 
 // Bounds of the skew limit.
@@ -38,7 +37,7 @@ type Reading struct {
 	Wall    time.Duration // of the wall clock, since the Unix epoch
 }
 
-// Grade says how much a node's clock of the cluster can be relied on.
+// Grade is how reliable a node's clock of the cluster is.
 type Grade uint8
 
 // The grades.

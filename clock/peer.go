@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// freshFor is for how long what a node said of its clocks is believed.
+	// freshFor is for how long a node's report about its clocks is believed.
 	freshFor = 5 * time.Second
 	// driftShare is the share of its age by which a measurement may be off: two monotonic
 	// clocks may drift apart by that much.
@@ -23,8 +23,7 @@ type Exchange struct {
 	Asked, Received, Answered, Heard time.Duration
 }
 
-// Measured is by how much a peer's monotonic clock is ahead of this node's, and how far off
-// that may be.
+// Measured is by how much a peer's monotonic clock is ahead of this node's, and the possible error of that.
 type Measured struct {
 	Offset, Error time.Duration
 }
@@ -38,7 +37,7 @@ func (x Exchange) Measure() (Measured, bool) {
 	return Measured{Offset: ((x.Received - x.Asked) + (x.Answered - x.Heard)) / 2, Error: (away - there) / 2}, true
 }
 
-// Claim is what a node says of its clocks, as offsets to its monotonic clock.
+// Claim is what a node reports about its clocks, as offsets to its monotonic clock.
 type Claim struct {
 	Wall    time.Duration // its wall clock
 	Cluster time.Duration // its clock of the cluster
@@ -58,7 +57,7 @@ type sample struct {
 	at time.Duration
 }
 
-// off is how far off a measurement may be by now.
+// off is the possible error of a measurement by now.
 func (s *sample) off(now time.Duration) time.Duration { return s.Error + (now-s.at)/driftShare }
 
 // measured adds a measurement. Those before that cannot be true if it is are of before one of
@@ -73,8 +72,7 @@ func (p *peer) measured(now time.Duration, m Measured) {
 	p.samples = append(p.samples, sample{m, now})
 }
 
-// best returns the measurement that is least off now; false: there is none that helps
-// more than the limit.
+// best returns the most accurate measurement now; false: none is more accurate than the limit.
 func (p *peer) best(now, limit time.Duration) (Measured, bool) {
 	var best *sample
 	for i := range p.samples {

@@ -48,7 +48,7 @@ func (q *Queue) Peek(m Moment) time.Duration {
 	return run - min(run-m.Time, passed/farShare)
 }
 
-// Now returns the queue's time, which the next one goes on from.
+// Now returns the queue's time, from which the next one continues.
 func (q *Queue) Now(m Moment) time.Duration {
 	q.last, q.cluster = q.Peek(m), m.Time
 	q.at = max(q.at, m.Elapsed)

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// presumeAfter is how long a node waits for others who know the time before it takes the
-	// lowest wall clock in reach for right.
+	// presumeAfter is how long a node waits for others who know the time before it trusts the lowest wall clock in
+	// reach.
 	presumeAfter = 3 * time.Second
-	// doubtFor is for how long a node that starts does not believe others whose time is not that
-	// of its own wall clock: a majority of wall clocks may be known with the next heartbeat.
+	// doubtFor is for how long a starting node does not believe others whose time differs from its own wall clock: a
+	// majority of wall clocks may be known with the next heartbeat.
 	doubtFor = time.Second
 	// stepLeast is the least change of a wall clock at once that is reported as a step.
 	stepLeast = 50 * time.Millisecond
 	// jumpAfter is for how long clocks must show the same before the clock is set to it: of
 	// a machine that was paused some see a new wall clock before they have measured it anew.
 	jumpAfter = 600 * time.Millisecond
-	// nearEnough is how far apart nodes' clocks of the cluster may be that have no wall clock to
-	// go by: what is measured is not exact, and always to follow the lower one makes all slow.
+	// nearEnough is how far apart the clocks of the cluster of nodes without a trusted wall clock may be:
+	// measurements are not exact, and always following the lower one would make all of them slow.
 	nearEnough = 20 * time.Millisecond
 )
 
@@ -54,7 +54,7 @@ func (s *Steering) Line() Line { return s.line }
 // Restarted forgets what was measured of a peer: its monotonic clock begins anew.
 func (s *Steering) Restarted(n id.NodeID) { delete(s.peers, n) }
 
-// Keep forgets peers that are not of the cluster any more.
+// Keep forgets peers that are no longer in the cluster.
 func (s *Steering) Keep(is func(id.NodeID) bool) {
 	for n := range s.peers {
 		if !is(n) {
@@ -63,7 +63,7 @@ func (s *Steering) Keep(is func(id.NodeID) bool) {
 	}
 }
 
-// Heard takes what a peer says of its clocks and, unless m is nil, what was measured of it.
+// Heard records what a peer reports about its clocks and, unless m is nil, what was measured.
 func (s *Steering) Heard(n id.NodeID, now time.Duration, c Claim, m *Measured) {
 	p := s.peers[n]
 	if p == nil {
@@ -87,13 +87,13 @@ func (s *Steering) Measured(n id.NodeID, now time.Duration) (Measured, bool) {
 // Outcome is what steering found.
 type Outcome struct {
 	Step time.Duration // the own wall clock was set by so much since the last time
-	Jump time.Duration // the clock of the cluster was set by so much; 0: it goes on
+	Jump time.Duration // by how much the clock of the cluster was set; 0: not set
 	// Agree is how many wall clocks, the own one included, agree with the majority, of Known.
 	Agree, Known int
 	Confirmed    bool // so many are a majority of the cluster's
 }
 
-// Steer decides how the clock of the cluster goes on, in a cluster of so many nodes.
+// Steer decides how the clock of the cluster advances, in a cluster of so many nodes.
 func (s *Steering) Steer(r Reading, nodes int) Outcome {
 	own := r.Wall - r.Elapsed
 	var o Outcome
@@ -247,7 +247,7 @@ func (s *Steering) slew(now, by, over time.Duration) {
 type Shown struct {
 	Node   id.NodeID
 	Offset time.Duration // its wall clock less the time of the cluster
-	Error  time.Duration // how far off that may be
+	Error  time.Duration // the possible error of that
 	Grade  Grade         // of its own clock of the cluster
 }
 

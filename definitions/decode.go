@@ -169,8 +169,7 @@ func (e *entry) need(name string) string {
 	return e.text(name, "")
 }
 
-// text returns the string of a member, or absent if there is none. A value of another type is a
-// fault.
+// text returns the string of a member, or absent without one. A value of another type is a fault.
 func (e *entry) text(name, absent string) string {
 	v, ok := e.get(name)
 	if !ok {
@@ -192,7 +191,7 @@ func (e *entry) oneOf(name string, words ...string) string {
 	return s
 }
 
-// boolean returns the truth value of a member, or absent if there is none.
+// boolean returns the truth value of a member, or absent without one.
 func (e *entry) boolean(name string, absent bool) bool {
 	v, ok := e.get(name)
 	if !ok {
@@ -205,8 +204,8 @@ func (e *entry) boolean(name string, absent bool) bool {
 	return b
 }
 
-// integer returns the whole number of a member, or absent if there is none. It parses the digits,
-// so numbers beyond 2^53 stay exact.
+// integer returns the whole number of a member, or absent without one. It parses the digits, so numbers beyond 2^53
+// stay exact.
 func (e *entry) integer(name string, absent int64) int64 {
 	v, ok := e.get(name)
 	if !ok {

@@ -3,9 +3,8 @@
 // the names that RabbitMQ gives them (VH-9, ST-4).
 //
 // Parse checks the form of a whole document and returns all faults at once, each with its
-// JSON path; Plan says what an import would do, by trying each object on a copy of the
-// catalog; Append writes what a catalog holds. The package only computes; all functions may
-// be called concurrently.
+// JSON path; Plan returns what an import would do, by trying each object on a copy of the catalog; Append writes what
+// a catalog holds. The package only computes; all functions may be called concurrently.
 package definitions
 
 import (

@@ -58,7 +58,7 @@ func ParseTable(text []byte) (message.Table, error) {
 	return table, nil
 }
 
-// decodeObject decodes a text that is one object; if it is none, it adds why to faults.
+// decodeObject decodes a text that is one object; otherwise it adds a fault.
 func decodeObject(text []byte, faults *Faults) (entry, bool) {
 	top := entry{faults: faults, path: "$"}
 	v, ok := decode(text, faults)
@@ -316,8 +316,7 @@ func (p *parser) putPolicy(e *entry, vhost, name string, operator bool) {
 	p.add(e, Object{Kind: KindPolicy, VHost: vhost, Name: name, Command: &catalog.PutPolicy{Policy: x, OnlyNew: true}})
 }
 
-// queue reads a queue. Its type may stand as member, as argument, or nowhere; planning decides the
-// last.
+// queue reads a queue. Its type may be a member, an argument, or absent; planning decides the last case.
 func (p *parser) queue(e *entry) {
 	x := catalog.DeclareQueue{
 		Name: e.need("name"), Type: catalog.QueueType(e.text("type", "")),

@@ -218,7 +218,7 @@ func (x *countedConn) forget(r *room) {
 	delete(x.rooms, r)
 }
 
-// freeRooms gives back the rooms of all answers, and has keep take no more.
+// freeRooms gives back the rooms of all answers, and makes keep refuse further ones.
 func (x *countedConn) freeRooms() {
 	x.mu.Lock()
 	all := x.rooms

@@ -43,7 +43,7 @@ func (s *figuresServer) WatchCluster(req *brokerv1.WatchClusterRequest, stream g
 	err := s.stats.Watch(ctx, func(c *stats.Cluster) error {
 		out := s.sample(c)
 		queues, err := s.stats.Queues(ctx)
-		if err != nil { // the sample has an alarm that says so
+		if err != nil { // the sample has an alarm about it
 			return stream.Send(out)
 		}
 		top, matching := queues.Top(by, req.GetFilter(), min(limit, MaxTopQueues))
@@ -59,7 +59,7 @@ func (s *figuresServer) WatchCluster(req *brokerv1.WatchClusterRequest, stream g
 	return err
 }
 
-// sample translates a sample but for its queues.
+// sample translates a sample without its queues.
 func (s *figuresServer) sample(c *stats.Cluster) *brokerv1.WatchClusterResponse {
 	t := &c.Totals
 	out := &brokerv1.WatchClusterResponse{

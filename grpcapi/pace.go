@@ -12,7 +12,7 @@ import (
 // How fast a node reads from connections that have not logged in. A login needs less than freeBytes.
 const (
 	// freeBytes is how much is read from each such connection at once. Beyond that, ownBytesPerSec is read from it in
-	// any case, so that health checks go on.
+	// any case, so that health checks continue.
 	freeBytes      = 64 << 10
 	ownBytesPerSec = 4 << 10
 	// restBytesPerSec is what all of them together may send beyond that, and restBytes is how much of it at once.

@@ -64,9 +64,9 @@ func together(results []broker.Result) int {
 }
 
 // result receives the result of one message. It may be called from any goroutine. A producer's message that was not
-// taken gets none: the stream takes no more messages and ends, and the client sends it again before those behind it,
-// here or elsewhere (PUB-6). With a result, the client would go on behind it, or take the queue's answer to a repeat,
-// which a later message has decided meanwhile, for its own.
+// taken gets none: the stream takes no further messages and ends, and the client sends this one again before those
+// behind it, here or elsewhere (PUB-6). With a result, the client would continue behind it, or mistake the queue's
+// answer to a repeat, which a later message has decided meanwhile, for the message's own.
 func (p *publishStream) result(r broker.Result) {
 	p.mu.Lock()
 	p.inFlight--

@@ -29,8 +29,8 @@ const (
 	scarceLook = time.Second
 )
 
-// portionBytes is how much of a large message is requested at a time: its client may send this much
-// before it hears from the node again. Smaller portions would slow down clients that are far away.
+// portionBytes is how much of a large message is requested at a time: its client may send this much before it
+// receives the next request. Smaller portions would slow down clients that are far away.
 const portionBytes = 1 << 20
 
 // headBytes is the size of the prefix of each message: a compression flag and the length.

@@ -59,8 +59,8 @@ func (r *room) Get(length int) *[]byte {
 // Put implements mem.BufferPool: gRPC calls it when the answer is written, or its stream is gone.
 func (r *room) Put(*[]byte) { r.free() }
 
-// reserve waits for the room of an answer. If there is none for sendPatience, or too many wait already, the call is
-// refused.
+// reserve waits for the room of an answer. If none becomes free within sendPatience, or too many wait already, the
+// call is refused.
 func (s *Server) reserve(ctx context.Context, bytes int64) (*room, error) {
 	a := &asked{conn: connectionOf(ctx), bytes: bytes}
 	if who, err := s.b.Logins.Who(ctx); err == nil && who != nil {
@@ -107,9 +107,9 @@ func (s *Server) largest(req any) int64 {
 	return 0
 }
 
-// metered carries out a call. One that reads messages has the room of its answer before it reads them: what Get takes
-// from its queue cannot be refused any more. Other large answers get their room when they are known, but for those of
-// changes, which are made then.
+// metered carries out a call. A call that reads messages gets the room of its answer before it reads them: what Get
+// has taken from its queue can no longer be refused. Other large answers get their room when they are known, except
+// answers to changes, which have been made by then.
 func (s *Server) metered(ctx context.Context, req any, method string, next grpc.UnaryHandler) (res any, err error) {
 	var r *room
 	if most := s.largest(req); most > 0 {

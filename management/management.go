@@ -30,7 +30,7 @@ type Config struct {
 // Handler serves the management listener. It may be used concurrently.
 type Handler struct {
 	http.Handler
-	own *stats.Collector // nil: it is the caller's
+	own *stats.Collector // nil: the caller owns it
 }
 
 // Close ends what is being collected from other nodes, unless the collector is the caller's. Requests fail from then on.
@@ -40,9 +40,9 @@ func (h *Handler) Close() {
 	}
 }
 
-// New returns the handler of the management listener. It refuses changes that the page of another site sends, by what
-// browsers say of where a request comes from: a browser that has a login, or reaches a node that asks for none, would
-// send them otherwise.
+// New returns the handler of the management listener. It refuses changes that the page of another site sends, based
+// on what browsers report about a request's origin. Otherwise a browser that is logged in, or reaches a node that
+// asks for no login, would send them.
 func New(c Config) *Handler {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -105,8 +105,7 @@ func appendProperties(b []byte, p *Properties, has Presence) []byte {
 	return b
 }
 
-// appendDeath writes one line of the history of a dead letter. A TTL has a byte before it that says whether
-// it is there.
+// appendDeath writes one line of the history of a dead letter. A byte before the TTL marks whether it is present.
 func appendDeath(b []byte, d *Death) []byte {
 	b = appendString(b, d.Queue)
 	b = appendString(b, d.Reason)

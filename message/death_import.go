@@ -84,7 +84,7 @@ func (d *Death) fromTable(t Table) bool {
 	return true
 }
 
-// origin reads three headers, or takes what the entry says if one is not a name.
+// origin reads three headers, or takes the values of the entry if one is not a name.
 func origin(t Table, queue, reason, exchange string, d *Death) DeathOrigin {
 	var out [3]string
 	for i, name := range [...]string{queue, reason, exchange} {

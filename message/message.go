@@ -21,7 +21,7 @@ type Message struct {
 	Exchange string
 	// RoutingKeys holds the primary key first, then the CC keys, then the BCC keys.
 	RoutingKeys []string
-	// BCCCount says how many keys at the end of RoutingKeys came from BCC.
+	// BCCCount is how many keys at the end of RoutingKeys came from BCC.
 	BCCCount int
 	// Deaths is the list of deaths, newest first, one entry per queue and reason (DL-30).
 	Deaths []Death
@@ -34,8 +34,7 @@ type Message struct {
 	Body []byte
 }
 
-// PrimaryKey is the routing key that consumers see (MSG-9): the first of RoutingKeys,
-// or "" when there is none.
+// PrimaryKey is the routing key that consumers see (MSG-9): the first of RoutingKeys, or "".
 func (m *Message) PrimaryKey() string {
 	if len(m.RoutingKeys) == 0 {
 		return ""

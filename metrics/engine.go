@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/internal/latency"
 )
 
-// Position is how far the log of a member of a queue is.
+// Position is the progress of the log of a member of a queue.
 type Position struct{ Term, Commit, Last, Snapshot uint64 }
 
 // engine are the figures of the members of queues and of the log that is theirs together.
@@ -36,7 +36,7 @@ func newEngine() engine {
 	}
 }
 
-// The first two of positionRows are sums of counters, the others say how far the log is ahead of a position.
+// The first two of positionRows are sums of counters, the others are how far the log is ahead of a position.
 const (
 	rowCommits = iota
 	rowTerms

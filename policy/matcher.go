@@ -28,7 +28,7 @@ type Matcher struct {
 
 	mu     sync.Mutex
 	vhosts map[string]*vhostPolicies
-	kept   int // vhosts after the last look at which are gone
+	kept   int // vhosts after the last check for deleted ones
 }
 
 // vhostPolicies holds the policies of one vhost, those that count first in front (PO-3).
@@ -136,7 +136,7 @@ func (b *Matcher) vhostPolicies(v *catalog.View, vhost string) *vhostPolicies {
 	return s
 }
 
-// minForget is how many vhosts are kept before it is looked which of them are gone.
+// minForget is how many vhosts are kept before a check for deleted ones.
 const minForget = 16
 
 // forget drops what is kept of vhosts that are gone, once it is twice what was kept after

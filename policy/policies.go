@@ -82,7 +82,7 @@ func renamed(err error) error {
 	return errors.Join(faults...)
 }
 
-// unknownKey says what helps with a key that no policy has.
+// unknownKey returns what helps with a key that no policy has.
 func unknownKey(name string, operator bool) string {
 	var known []string
 	if !operator {

@@ -21,8 +21,8 @@ type Stats struct {
 	Failed   uint64 // dropped, because the collector did not take them
 }
 
-// bounded hands ended spans to a batch processor, unless limit of them wait already. The processor bounds its queue too,
-// but does not say how many spans it has dropped. Its own queue is as large, so it never drops one.
+// bounded hands ended spans to a batch processor, unless limit of them wait already. The processor bounds its queue
+// too, but does not report how many spans it has dropped. Its own queue is as large, so it never drops one.
 type bounded struct {
 	sdktrace.SpanProcessor
 	limit    int64

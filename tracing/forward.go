@@ -69,7 +69,7 @@ func (t *Tracer) Forward(o *Origin, f *Forward) *Forwarded {
 	return &Forwarded{t.start(o.parent, name+" "+f.Source, trace.SpanKindInternal, about...)}
 }
 
-// End ends the span; failed says why the target has not stored the message, "" that it has.
+// End ends the span; failed is why the target has not stored the message, "" if it has.
 func (f *Forwarded) End(failed string) {
 	if f == nil {
 		return

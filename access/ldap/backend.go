@@ -144,8 +144,7 @@ func (b *Backend) secure(conn *ldap.Conn, server string) error {
 	return conn.StartTLS(b.cfg.tls(u.Hostname()))
 }
 
-// refuses reports whether the directory said that the name or password is wrong, or that the user
-// may not log in.
+// refuses reports whether the directory answered that the name or password is wrong, or that the user may not log in.
 func refuses(err error) bool {
 	return ldap.IsErrorAnyOf(err, ldap.LDAPResultInvalidCredentials, ldap.LDAPResultInappropriateAuthentication, ldap.LDAPResultNoSuchObject,
 		ldap.LDAPResultInvalidDNSyntax, ldap.LDAPResultUnwillingToPerform, ldap.LDAPResultConstraintViolation, ldap.LDAPResultInsufficientAccessRights)

@@ -75,7 +75,7 @@ func (c ReplyCode) String() string {
 	return "UNKNOWN"
 }
 
-// Hard says whether the code ends the connection.
+// Hard reports whether the code ends the connection.
 func (c ReplyCode) Hard() bool {
 	switch c {
 	case ConnectionForced, InvalidPath, FrameError, SyntaxError, CommandInvalid, ChannelError, UnexpectedFrame, ResourceError, NotAllowed, NotImplemented, InternalError:
@@ -298,7 +298,7 @@ func (id MethodID) String() string {
 	return "unknown method"
 }
 
-// HasContent says whether a content header and a body follow the method.
+// HasContent reports whether a content header and a body follow the method.
 func (id MethodID) HasContent() bool {
 	switch id {
 	case BasicPublishID:
@@ -313,7 +313,7 @@ func (id MethodID) HasContent() bool {
 	return false
 }
 
-// newMethod returns an empty method, nil if there is none of that id.
+// newMethod returns an empty method with the id, or nil.
 func newMethod(id MethodID) Method {
 	switch id {
 	case ConnectionStartID:

@@ -123,8 +123,8 @@ func (p *Prune) kind(ctx context.Context, all []Found) error {
 	return errors.Join(errs...)
 }
 
-// verified returns the index of the first backup that is wanted and can be verified, -1 if there is none, and why those
-// before it cannot be.
+// verified returns the index of the first backup that is wanted and can be verified, or -1, and why those before it
+// cannot be.
 func (p *Prune) verified(ctx context.Context, all []Found, wanted func(Found) bool) (at int, damaged []error) {
 	for i, f := range all {
 		if !wanted(f) {

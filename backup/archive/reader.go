@@ -56,7 +56,7 @@ func Open(ctx context.Context, s Store, k *Keys) (*Reader, error) {
 	return r, nil
 }
 
-// noManifest says why there is none to read.
+// noManifest returns why there is no readable manifest.
 func (r *Reader) noManifest(ctx context.Context, err error) error {
 	other := manifestName
 	if r.keys == nil {

@@ -19,7 +19,7 @@ import (
 
 const s3Scheme = "s3://"
 
-// S3Config says how a bucket is reached. Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+// S3Config is how a bucket is reached. Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 // AWS_SESSION_TOKEN, from the file of the AWS command line, or from the machine's role.
 type S3Config struct {
 	// Endpoint is the URL of the service; empty: https://s3.amazonaws.com.

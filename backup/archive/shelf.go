@@ -147,7 +147,7 @@ func (l Location) isTemporary() bool {
 	return !strings.HasPrefix(l.Name, s3Scheme) && strings.HasSuffix(l.Name, tarSuffix+temporarySuffix)
 }
 
-// temporary looks at a tar file that is being written, or was not completed; nil: it is another program's, or gone.
+// temporary examines a tar file that is being written, or was not completed; nil: it is another program's, or gone.
 func (f *Found) temporary() (*Found, error) {
 	info, err := os.Stat(f.Location.Name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,8 +169,9 @@ func (f *Found) temporary() (*Found, error) {
 	return f, nil
 }
 
-// unread finds out what is at a place without a manifest that can be read; why says why. It is an incomplete backup, or
-// one that is complete, but damaged or encrypted. nil: it is something else, which may have a manifest.json of its own.
+// unread finds out what is at a place without a readable manifest; why is why it is not readable. It is an incomplete
+// backup, or one that is complete, but damaged or encrypted. nil: it is something else, which may have a
+// manifest.json of its own.
 func (f *Found) unread(ctx context.Context, x lister, why error) (*Found, error) {
 	missing := errors.Is(why, ErrNoObject)
 	isOurs := regexp.MustCompile(ours).MatchString

@@ -15,7 +15,7 @@ import (
 type Store interface {
 	// Put stores an object; it is durable when Put returns, or when Close does.
 	Put(ctx context.Context, name string, content []byte) error
-	// Get opens an object. The error is ErrNoObject if there is none.
+	// Get opens an object. The error is ErrNoObject if it does not exist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// Close ends the use of the store; of one that was created, nothing is complete before.
 	Close() error

@@ -154,7 +154,7 @@ func (t *tarFile) unreadable(why error) error {
 }
 
 // search returns the name in a head that a backup may have, behind an offset or near the end of the file, where the
-// manifest is; "": there is none.
+// manifest is, or "".
 func (t *tarFile) search(from int64) (name string, err error) {
 	size, err := t.file.Seek(0, io.SeekEnd)
 	if err == nil {

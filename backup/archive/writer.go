@@ -98,7 +98,7 @@ func (c *Copy) Begin() {
 	c.part, c.ended, c.done = nil, false, backup.End{}
 }
 
-// Abandon gives up a copy that is not complete, and waits until nothing of it is being stored any more. It has no effect
+// Abandon gives up a copy that is not complete, and waits until nothing of it is still being stored. It has no effect
 // on one that is complete, and may be called again.
 func (c *Copy) Abandon() { _ = c.awaitStored() } // the copy does not matter any more
 

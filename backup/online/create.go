@@ -28,7 +28,7 @@ const (
 // ErrNothingCopied says that no queue could be copied. The error that wraps it has the reason of the last one.
 var ErrNothingCopied = errors.New("no queue can be copied")
 
-// Create says what to copy.
+// Create is what to copy.
 type Create struct {
 	Client *client.Client
 	// Plan names the cluster and the program in the manifest, and with VHost the only vhost.
@@ -37,10 +37,10 @@ type Create struct {
 	Queues []string
 	Store  archive.Store
 	Keys   *archive.Keys
-	// Seen is called as the backup goes on, often; it must not block.
+	// Seen is called often during the backup; it must not block.
 	Seen func(Progress)
-	// Patience is how long one queue is tried without anything coming; 0: two minutes. Then the backup goes on without
-	// the queue. After maxPatient such queues, others are tried once on each node that has a copy.
+	// Patience is how long one queue is tried without progress; 0: two minutes. Then the backup continues without the
+	// queue. After maxPatient such queues, others are tried once on each node that has a copy.
 	Patience time.Duration
 
 	senders  senders
@@ -118,8 +118,8 @@ func (c *Create) request(q *client.QueueInfo) client.ExportQueueRequest {
 	return client.ExportQueueRequest{VHost: q.VHost, Queue: q.Name, Nodes: c.senders.of(q), Patience: c.patience(q)}
 }
 
-// without reports whether the backup goes on without a queue after an error: it is deleted, or it could not be copied,
-// which is recorded.
+// without reports whether the backup continues without a queue after an error: the queue is deleted, or could not be
+// copied, which is recorded.
 func (c *Create) without(w *archive.Writer, q *client.QueueInfo, err error) bool {
 	switch {
 	case client.ClassOf(err) == client.NotFound:
@@ -167,8 +167,8 @@ func (c *Create) plan(ctx context.Context) ([]client.QueueInfo, [][]int, error) 
 	return all, newTopology(all, exchanges, bindings).groups(all), nil
 }
 
-// one copies a queue, and returns how many messages had left its backlog. copied is false for a queue that the backup
-// goes on without.
+// one copies a queue, and returns how many messages had left its backlog. copied is false if the backup continues
+// without the queue.
 func (c *Create) one(ctx context.Context, w *archive.Writer, q *client.QueueInfo) (left uint64, copied bool, err error) {
 	x := w.Copy()
 	err = c.Client.ExportQueue(ctx, c.request(q), func() error {
@@ -246,7 +246,7 @@ func described(q *client.QueueInfo) string {
 
 func describe(vhost, name string) string { return fmt.Sprintf("queue %q in vhost %q", name, vhost) }
 
-// left returns how many messages have left the backlog of each queue, and the queues that the backup goes on with.
+// left returns how many messages have left the backlog of each queue, and the queues with which the backup continues.
 func (c *Create) left(ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int) (still []int, left []uint64, err error) {
 	for _, i := range group {
 		q, n := &queues[i], uint64(0)
@@ -271,7 +271,8 @@ func (c *Create) left(ctx context.Context, w *archive.Writer, queues []client.Qu
 var errMoved = errors.New("messages moved between the queues")
 
 // together begins all copies, and compares what has left the queues with before. It completes the copies if that is the
-// same, or regardless; it returns the queues where it is not, and those of the group that the backup goes on without.
+// same, or regardless; it returns the queues where it is not, and those of the group without which the backup
+// continues.
 func (c *Create) together(
 	ctx context.Context, w *archive.Writer, queues []client.QueueInfo, group []int, before []uint64, regardless bool,
 ) (moved []string, gone []int, err error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// InUse describes the queues in which the restore would store messages although they hold some or have consumers, or do not
-// say so because they have no leader: what was copied and is still there, or was consumed since, would be there once more.
-// It changes nothing.
+// InUse describes the queues in which the restore would store messages although they hold some or have consumers, or
+// although that is unknown because they have no leader: what was copied and is still there, or was consumed since,
+// would be there twice. It changes nothing.
 func (r *Restore) InUse(ctx context.Context) (found []string, err error) {
 	chosen, err := r.choose()
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *Restore) InUse(ctx context.Context) (found []string, err error) {
 	return found, nil
 }
 
-// useOf says how a queue is in use; "": it is not.
+// useOf returns how a queue is in use; "" if it is not.
 func useOf(q *client.QueueInfo) string {
 	if q.Stats == nil {
 		return "has no leader that says what it holds"

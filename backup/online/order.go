@@ -96,7 +96,7 @@ func (t *topology) groups(queues []client.QueueInfo) [][]int {
 }
 
 // components finds strongly connected components by Tarjan's algorithm (SIAM Journal on Computing 1, 1972), which
-// yields each behind those that it leads to.
+// yields each behind those to which it leads.
 type components struct {
 	t      *topology
 	queues []client.QueueInfo

@@ -8,15 +8,15 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// Progress is how far a backup or a restore has come.
+// Progress is the progress of a backup or a restore.
 type Progress struct {
-	Queues, AllQueues int // done, and how many there are
+	Queues, AllQueues int // done, and in all
 	// Messages are those that are done. AllMessages is how many there were at the beginning; a backup may get more or
 	// fewer.
 	Messages, AllMessages uint64
 	Bytes                 uint64 // of messages, in a backup
 	Queue                 string // the last one that was worked on, in words
-	Waits                 error  // why it is tried again; nil: it goes on
+	Waits                 error  // why it is tried again; nil: no wait
 }
 
 // tally adds up the progress of copies. Its methods may be called concurrently.
@@ -64,7 +64,7 @@ func (t *tally) block(ctx context.Context, x *archive.Copy, q *client.QueueInfo,
 	return nil
 }
 
-// waits notes that a queue is tried again.
+// waits records that a queue is tried again.
 func (t *tally) waits(q *client.QueueInfo, why error) {
 	t.mu.Lock()
 	t.now.Queue, t.now.Waits = described(q), why

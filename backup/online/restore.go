@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// Restore says what of a backup to restore, and where.
+// Restore is what of a backup to restore, and where.
 type Restore struct {
 	Client *client.Client
 	From   *archive.Reader
@@ -33,8 +33,8 @@ type Restore struct {
 	Imported func(client.ImportSummary)
 	Seen     func(RestoredQueue)
 	Progress func(Progress)
-	// Patience is how long one queue is tried without anything being stored; 0: two minutes. Then the restore goes on
-	// with the next one.
+	// Patience is how long one queue is tried without anything being stored; 0: two minutes. Then the restore
+	// continues with the next one.
 	Patience time.Duration
 
 	made map[string]client.ImportedObject // the queues of the definitions with their outcomes, by describe
@@ -233,7 +233,7 @@ func (r *Restore) queue(ctx context.Context, q *archive.Queue, p Progress) (prob
 	return problem, nil
 }
 
-// remedy says why the definitions did not make a queue, and what helps.
+// remedy returns why the definitions did not create a queue, and what helps.
 func (r *Restore) remedy(vhost, name string) string {
 	const elsewhere = ": restore it by itself under the name of another queue, with --queue and --as, and --no-definitions if that exists"
 	o, defined := r.made[describe(vhost, name)]

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Resumable is how long a queue remembers at least which messages of a restore it has (quorumq.ProducerRetentionMs). A
-// restore that goes on later than that after its beginning may store messages twice.
+// Resumable is how long a queue remembers at least which messages of a restore it has (quorumq.ProducerRetentionMs).
+// A restore that runs longer than that after its beginning may store messages twice.
 const Resumable = 24 * time.Hour
 
 // runTime is the form of the time, in UTC, with which the name of a restore begins.
@@ -16,8 +16,8 @@ const runTime = "20060102T150405Z"
 // NewRun returns a name, for Restore.Run, that no other restore has. It says when the restore began.
 func NewRun(now time.Time) string { return now.UTC().Format(runTime) + "-" + rand.Text() }
 
-// RunAge returns how long ago the restore of a name began, if its name says so. Names of older builds do not, nor does one
-// that a person has chosen, or that is of a time to come because a clock was set back.
+// RunAge returns how long ago the restore of a name began, if its name has that time. Names of older builds do not,
+// nor do names that a person has chosen, or whose time is in the future because a clock was set back.
 func RunAge(run string, now time.Time) (age time.Duration, known bool) {
 	at, _, named := strings.Cut(run, "-")
 	began, err := time.Parse(runTime, at)

@@ -21,10 +21,10 @@ func newSenders(s *client.ClusterStatus) senders {
 	return out
 }
 
-// of returns the client addresses of the nodes that have a copy of a queue, those first that shall read and send it. Other
-// nodes would pass on what one of these reads, on the connection on which the two agree about messages. So would the leader,
-// which comes last, as long as there are followers. Of these the one that leads the fewest queues comes first: what it reads
-// makes the fewest clients wait.
+// of returns the client addresses of the nodes that have a copy of a queue, those first that should read and send it.
+// Other nodes would pass on what one of these reads, on the connection on which the two agree about messages. So
+// would the leader, which comes last, as long as there are followers. Of these the one that leads the fewest queues
+// comes first: what it reads makes the fewest clients wait.
 func (s senders) of(q *client.QueueInfo) []string {
 	var nodes []client.ClusterNode
 	for _, m := range q.Members {

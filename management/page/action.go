@@ -14,7 +14,7 @@ type action struct {
 	// before it is done. nil: it is done at once.
 	asks func(v *visit) (question, error)
 	does func(v *visit) (outcome, error)
-	// stays keeps the form as it is, with what was said above it, where a browser runs scripts: it will be sent again.
+	// stays keeps the form as it is, with the result above it, where a browser runs scripts: it will be sent again.
 	stays bool
 }
 
@@ -30,7 +30,7 @@ type question struct {
 	Fields url.Values
 }
 
-// outcome is what a change leads to.
+// outcome is the result of a change.
 type outcome struct {
 	next string // the page to show
 	said string // a sentence on it
@@ -71,7 +71,7 @@ func (s *site) serveQuestion(x *action) http.HandlerFunc {
 	}
 }
 
-// serveAction makes a change, then leads to the page that shows it.
+// serveAction makes a change, then redirects to the page that shows it.
 func (s *site) serveAction(x *action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, MaxFormBytes)

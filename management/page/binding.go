@@ -102,7 +102,7 @@ func asksUnbind(v *visit) (question, error) {
 	return q, err
 }
 
-// unbind leads to the list if an auto-delete exchange has gone with its last binding.
+// unbind redirects to the list if an auto-delete exchange was deleted with its last binding.
 func unbind(v *visit) (outcome, error) {
 	path := bindingPath(v.FormValue("kind")) + "/%s"
 	err := v.change(http.MethodDelete, nil, nil, path, v.FormValue("vhost"), v.FormValue("source"), v.FormValue("destination"), v.FormValue("props"))

@@ -121,7 +121,7 @@ func (u *upload) addPart(part *multipart.Part) error {
 	return err
 }
 
-// importDefinitions compares a document with what there is, or applies it.
+// importDefinitions compares a document with what exists, or applies it.
 func (s *site) importDefinitions(w http.ResponseWriter, r *http.Request) {
 	v := s.enter(w, r)
 	if v == nil {
@@ -202,7 +202,7 @@ type imposed struct {
 	Outcome  string   `json:"outcome"`
 	Reason   string   `json:"reason"`
 	Warnings []string `json:"warnings"`
-	// Fields are those in which the document differs from what there is.
+	// Fields are those in which the document differs from what exists.
 	Fields []fieldChange
 }
 

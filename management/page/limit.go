@@ -14,7 +14,7 @@ func limitActions() []action {
 	}
 }
 
-// limitRow is a limit and how much of it is used; nil: there is none, or nobody measures it.
+// limitRow is a limit and how much of it is used; nil: no limit, or the use is not measured.
 type limitRow struct {
 	Name  string   `json:"name"`
 	Limit *int64   `json:"limit"`

@@ -51,7 +51,8 @@ func loadMembers(v *visit) (any, error) {
 	return &p, err
 }
 
-// addLags compares each log with the leader's. The members are asked one after another, so a lag of few entries is none.
+// addLags compares each log with the leader's. The members are asked one after another, so a lag of a few entries
+// does not count.
 func (p *membersPage) addLags() {
 	at := slices.IndexFunc(p.Members, func(m queueMember) bool { return m.State == "leader" })
 	if at < 0 || p.Members[at].Last == nil {

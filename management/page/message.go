@@ -71,7 +71,7 @@ func (p messageProperties) Text(name string) string {
 	return valueText(p.exactObject[name])
 }
 
-// Plain lists the properties but for the headers.
+// Plain lists the properties without the headers.
 func (p messageProperties) Plain() (all []named) {
 	for _, name := range propertyNames() {
 		if raw, has := p.exactObject[name]; has {
@@ -97,7 +97,7 @@ func (p messageProperties) Headers() exactObject {
 // deathsHeader has the history of a dead letter.
 const deathsHeader = "x-death"
 
-// OwnHeaders lists the headers but for the history of deaths.
+// OwnHeaders lists the headers without the history of deaths.
 func (p messageProperties) OwnHeaders() []named {
 	all := p.Headers()
 	if p.Deaths() != nil {
@@ -129,8 +129,8 @@ func secondsToMs(seconds int64) int64 {
 	return seconds * 1000
 }
 
-// Deaths is the history of a dead letter, newest first; nil if there is none, or a client has sent a header that is
-// none.
+// Deaths is the history of a dead letter, newest first; nil without one, or if a client has sent another value in the
+// header.
 func (p messageProperties) Deaths() (all []death) {
 	if json.Unmarshal(p.Headers()[deathsHeader], &all) != nil {
 		return nil

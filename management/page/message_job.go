@@ -56,7 +56,7 @@ func moveEffect(v *visit) string {
 	return "They go through exchange " + target + " with the routing keys that they have, each once."
 }
 
-// redriveFields says whether dead letters go back through the exchange.
+// redriveFields sets whether dead letters go back through the exchange.
 func redriveFields(v *visit, body map[string]any) error {
 	body["to_exchange"] = v.FormValue("back") == "exchange"
 	return nil

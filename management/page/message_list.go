@@ -208,7 +208,7 @@ func loadMessages(v *visit) (any, error) {
 	return &p, v.peek(&p.Peek, q)
 }
 
-// peek looks at messages of the queue of this visit.
+// peek reads messages of the queue of this visit.
 func (v *visit) peek(out *peekPage, query url.Values) error {
 	vhost, name := v.thisQueue()
 	return v.list(out, query, "/v1/queues/%s/%s/messages", vhost, name)

@@ -164,7 +164,7 @@ func publishToQueue(v *visit) (outcome, error) {
 	return outcome{v.aboutQueue("/ui/queue/messages"), "The message is published, and the queue has stored it."}, err
 }
 
-// publishMessage says whether the message reached a queue.
+// publishMessage publishes a message and reports whether it reached a queue.
 func publishMessage(v *visit) (outcome, error) {
 	name := v.FormValue("name")
 	routed, err := v.publish(name, v.FormValue("routing_key"))

@@ -13,7 +13,7 @@ func nodeViews() []view {
 	}
 }
 
-// nodeFigures are all that is known of a node; what it has not said is nil.
+// nodeFigures are all that is known about a node; what it has not reported is nil.
 type nodeFigures struct {
 	Name        string   `json:"name"`
 	Running     bool     `json:"running"`
@@ -67,7 +67,7 @@ func (n *nodeFigures) Starting() bool {
 	return n.Start != nil && n.Start.Phase != "started" && n.Start.Phase != ""
 }
 
-// Alarms says what ails the node, in the sentences of the live feed.
+// Alarms describes the node's alarms in the sentences of the live feed.
 func (n *nodeFigures) Alarms() (all []string) {
 	for _, reason := range n.Reasons {
 		all = append(all, "Node "+n.Name+": "+reason)
@@ -151,7 +151,7 @@ type clusterFacts struct {
 	Nodes     []nodeDetail `json:"nodes"`
 }
 
-// nodeDetail is what only the list of the whole cluster says of a node.
+// nodeDetail is what only the list of the whole cluster shows about a node.
 type nodeDetail struct {
 	ID        string            `json:"id"`
 	Alive     bool              `json:"alive"`
@@ -177,7 +177,7 @@ func (d *nodeDetail) Counted() map[string]uint64 {
 	return d.Counters
 }
 
-// Uncertainty is how far off the clock's offset may be.
+// Uncertainty is the possible error of the clock's offset.
 func (d *nodeDetail) Uncertainty() string { return micros(d.Clock.Error) }
 
 // nodePage is what the page about a node shows.

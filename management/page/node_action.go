@@ -29,7 +29,7 @@ func (v *visit) begin(method string, body any, dry bool, path string, names ...s
 	return b, err
 }
 
-// asksDrain says what a drain does, since the API has no plan for one.
+// asksDrain describes what a drain does, since the API has no plan for one.
 func asksDrain(v *visit) (question, error) {
 	n, err := v.getNode()
 	if err != nil {

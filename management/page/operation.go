@@ -63,7 +63,7 @@ func (b *begun) lines() []string {
 	return all
 }
 
-// outcome leads to the job that began.
+// outcome redirects to the job that began.
 func (b *begun) outcome(said string) outcome {
 	if b.Operation == nil {
 		return outcome{"/ui/operations", said}
@@ -140,7 +140,7 @@ func cancelOperation(v *visit) (outcome, error) {
 	return outcome{address("/ui/operation", "id", id), "The operation was asked to end."}, err
 }
 
-// plannedLine says how many changes a plan has.
+// plannedLine is the line with the number of a plan's changes.
 func plannedLine(n int) string {
 	if n == 1 {
 		return "1 change is planned:"

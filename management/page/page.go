@@ -60,7 +60,8 @@ func New(c Config) http.Handler {
 	return protect(mux)
 }
 
-// keeping has a page keep the slot that the API takes for its messages until the page is written: it has them in memory.
+// keeping makes a page keep the slot that the API takes for its messages until the page is written: it has them in
+// memory.
 func keeping(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, end := slot.Keep(r.Context())

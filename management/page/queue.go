@@ -103,8 +103,8 @@ func loadQueue(v *visit) (any, error) {
 	return out, err
 }
 
-// settingsInForce asks for the settings of a queue and where each comes from. The default exchange leads to every queue
-// by its name, and an explanation of its routing says what is in force for the queues that it leads to.
+// settingsInForce asks for the settings of a queue and where each comes from. The default exchange routes to every
+// queue by its name, and an explanation of its routing has the settings in force of the queues to which it routes.
 func (v *visit) settingsInForce(q *queueRow) ([]setting, error) {
 	var out struct {
 		Queues []routedQueue `json:"queues"`
@@ -158,7 +158,7 @@ func asksDeleteQueue(v *visit) (question, error) {
 	}, err
 }
 
-// consumersLine says how a deletion affects the consumers.
+// consumersLine describes how a deletion affects the consumers.
 func consumersLine(n *int) string {
 	if n == nil || *n == 0 {
 		return "It has no consumers."

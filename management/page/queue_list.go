@@ -185,7 +185,8 @@ func asksBulk(button string) func(v *visit) (question, error) {
 	}
 }
 
-// doBulk sends a request about each chosen queue. It ends at the first that is refused, and says why and how far it came.
+// doBulk sends a request about each chosen queue. It stops at the first refusal, and reports why and how many queues
+// were done.
 func doBulk(said, method, path string) func(v *visit) (outcome, error) {
 	return func(v *visit) (outcome, error) {
 		all, err := v.chosen()

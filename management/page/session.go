@@ -29,7 +29,7 @@ const sessionCookie = "quorate_session"
 // pasted belongs to the user, who may need it elsewhere.
 const mintedHere = "page."
 
-// sessionOf returns the token of a request's session, "" if there is none, and whether the page has minted it.
+// sessionOf returns the token of a request's session, or "", and whether the page has minted it.
 func sessionOf(r *http.Request) (token string, minted bool) {
 	c, err := r.Cookie(sessionCookie)
 	if err != nil {

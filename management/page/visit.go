@@ -93,7 +93,7 @@ const noticeCookie = "quorate_notice"
 // noticeTime is how long a notice waits for the next page.
 const noticeTime = time.Minute
 
-// leave has the next page say something.
+// leave makes the next page show a notice.
 func (v *visit) leave(notice string) {
 	setCookie(v.w, v.Request, noticeCookie, base64.RawURLEncoding.EncodeToString([]byte(notice)), noticeTime)
 }

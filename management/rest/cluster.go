@@ -123,7 +123,7 @@ func enableFeatureFlag(c *call) (reply, error) {
 	return reply{}, err
 }
 
-// listDeprecated lists nothing: no release has said of a feature that it goes.
+// listDeprecated lists nothing: no release has deprecated a feature.
 func listDeprecated(c *call) (reply, error) { return c.list(rows{}, nil) }
 
 // listSettings shows the settings of this node alone: nodes may differ.
@@ -159,7 +159,7 @@ func getCluster(c *call) (reply, error) {
 	return reply{body: out}, nil
 }
 
-// ofNodeStatus shows a node; what it has not said is left out.
+// ofNodeStatus shows a node; what it has not reported is left out.
 func ofNodeStatus(n *operators.NodeStatus) object {
 	out := object{
 		"id": n.ID, "epoch": n.Epoch, "client_address": n.ClientAddress, "version": n.Version, "alive": n.Alive, "connected": n.Connected,

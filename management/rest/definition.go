@@ -58,8 +58,8 @@ func importsDefinitions(c *call) audit.Act {
 	return audit.Act{Operation: audit.OpDefinitionsImport, VHost: c.vhost(), Kind: "definitions"}
 }
 
-// importDefinitions answers 400 if something is refused or fails, as a tool that looks at the code
-// alone takes everything else for a success.
+// importDefinitions answers 400 if something is refused or fails, because a tool that checks only the code takes
+// everything else for a success.
 func importDefinitions(c *call) (reply, error) {
 	select {
 	case c.api.imports <- struct{}{}:

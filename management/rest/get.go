@@ -90,7 +90,7 @@ func getMessages(c *call) (reply, error) {
 	return reply{body: items}, nil
 }
 
-// take takes messages until there are no more, or enough.
+// take takes messages until no more are left, or it has enough.
 func (c *call) take(count int64) ([]broker.Got, error) {
 	var all []broker.Got
 	for size := 0; int64(len(all)) < count && size < maxGetBytes; {

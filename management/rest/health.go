@@ -77,8 +77,7 @@ func checkAlarms(c *call) (reply, error) { return c.checkAlarmsOf("") }
 
 func checkLocalAlarms(c *call) (reply, error) { return c.checkAlarmsOf(c.api.Node) }
 
-// checkAlarmsOf looks at one node, or at all for "". Whether memory is short is known of this node
-// alone.
+// checkAlarmsOf checks one node, or all for "". Only this node's shortage of memory is known.
 func (c *call) checkAlarmsOf(node string) (reply, error) {
 	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), false)
 	if err != nil {

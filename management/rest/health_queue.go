@@ -11,8 +11,7 @@ import (
 // maxShownQueues bounds the queues that the answer of a check names.
 const maxShownQueues = 100
 
-// queueHealthRoutes are the checks that look at all queues. They name queues of all vhosts, so they
-// need the tag monitoring.
+// queueHealthRoutes are the checks of all queues. They name queues of all vhosts, so they need the tag monitoring.
 func queueHealthRoutes(checks string) []route {
 	const leaders = "quorum-queues-without-elected-leaders/"
 	check := func(path string, serve func(*call) (reply, error), says string) route {
@@ -54,8 +53,8 @@ func (c *call) findQueues(vhost string, fault func(q *broker.Queue) bool) (found
 	}
 }
 
-// checkCritical judges as quoratectl check quorum-critical does for this node. It asks all nodes for members that are not
-// built anew yet, or whose node does not say: the list of queues shows the latter as online.
+// checkCritical judges as quoratectl check quorum-critical does for this node. It asks all nodes for members that are
+// not rebuilt yet, or whose node does not report that: the list of queues shows the latter as online.
 func checkCritical(c *call) (reply, error) {
 	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
 	if err != nil {

@@ -21,7 +21,7 @@ const maxFilterBytes = 1024
 // rows is a list before it is filtered, sorted and cut into pages.
 type rows struct {
 	count int
-	name  func(i int) string // what a filter and the usual order look at
+	name  func(i int) string // what a filter and the usual order use
 	build func(i int) object // called only for rows that are shown, or if the order needs it
 	// value returns what build would put at a path, for paths that it knows; nil: it knows none. An order costs much less
 	// by it than by building all rows.
@@ -156,7 +156,7 @@ func (r *rows) order(chosen []int, path string) map[int]object {
 	return built
 }
 
-// at returns the value at a path of names with dots between; nil if there is none.
+// at returns the value at a path of names with dots between, or nil.
 func (o object) at(path string) any {
 	for {
 		if v, is := o[path]; is {

@@ -52,7 +52,7 @@ type liveRates struct {
 	DeadLetter float64 `json:"dead_letter"`
 }
 
-// liveObjects counts what there is in all vhosts.
+// liveObjects counts the objects of all vhosts.
 type liveObjects struct {
 	Connections int `json:"connections"`
 	Channels    int `json:"channels"`

@@ -130,7 +130,7 @@ func routed(p *broker.Publish, r *broker.Result) (reply, error) {
 	return reply{}, unconfirmed(p, text)
 }
 
-// rejectionText says why a queue did not take a message.
+// rejectionText is why a queue did not take a message.
 func rejectionText(x broker.RejectionCause) string {
 	switch x {
 	case broker.CauseMaxLen:

@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// messageJobRoutes are about single messages in queues: to look at them, and to delete or move
-// those that a filter chooses (G-13). The broker checks the rights on the queue and the targets.
+// messageJobRoutes are about single messages in queues: to show them, and to delete or move those that a filter
+// chooses (G-13). The broker checks the rights on the queue and the targets.
 func messageJobRoutes() []route {
 	const path = "/v1/queues/{vhost}/{name}/messages"
 	const body = "; body: filter (numbers, message_ids, headers, dead, death_queue, death_reason, death_exchange), limit, rate, dry_run"

@@ -53,7 +53,7 @@ const (
 	bodiesAsBase64 = "base64" // always
 )
 
-// peekQuery are the parameters of a look at messages.
+// peekQuery are the parameters of a request to show messages.
 func peekQuery() []parameter {
 	return []parameter{
 		textParam("part", "ready, unsettled, backlog or delayed; ready if it is left out"),
@@ -67,7 +67,7 @@ func peekQuery() []parameter {
 	}
 }
 
-// peekOf reads a request to look at messages.
+// peekOf reads a request to show messages.
 func (c *call) peekOf() (broker.Peek, error) {
 	p := broker.Peek{VHost: c.vhost(), Queue: c.name(), Token: c.text("page_token")}
 	var err error
@@ -97,8 +97,7 @@ func (c *call) peekOf() (broker.Peek, error) {
 	return p, err
 }
 
-// peekMessages may return an empty page with a token: a filter that matches little looks at many
-// messages.
+// peekMessages may return an empty page with a token: a filter that matches little examines many messages.
 func peekMessages(c *call) (reply, error) {
 	p, err := c.peekOf()
 	if err != nil {

@@ -193,8 +193,8 @@ func (c *call) findNode() (*operators.NodeStatus, error) {
 // noLimit stands for a number without a limit: tools take no larger one.
 const noLimit = math.MaxInt32
 
-// ofNode gives a node the names that RabbitMQ's HTTP API has, as far as they mean something here. What a node has not said
-// is left out, as in RabbitMQ.
+// ofNode shows a node under the names of RabbitMQ's HTTP API, as far as they mean something here. What a node has not
+// reported is left out, as in RabbitMQ.
 func ofNode(n *operators.NodeStatus) object {
 	out := object{
 		"name": n.ID, "type": "disc", "running": n.Answers && n.Refused == "", "being_drained": n.Draining,

@@ -91,7 +91,7 @@ func (k policyKind) get(c *call) (reply, error) {
 	return reply{}, missing(k.kind(), c.vhost(), c.name())
 }
 
-// put refuses callers who may not set policies before it looks at the body.
+// put refuses callers who may not set policies before it reads the body.
 func (k policyKind) put(c *call) (reply, error) {
 	b := c.api.Broker
 	if err := b.Permissions.RequirePolicies(c.Context(), c.vhost(), k.operator); err != nil {
@@ -126,7 +126,7 @@ func (k policyKind) read(c *call, body fields) (administration.Policy, error) {
 // maxPreviews bounds the policies that are previewed at the same time: each takes a processor for up to some seconds.
 const maxPreviews = 2
 
-// preview needs the same tag as put: it costs a look at all queues of the vhost.
+// preview needs the same tag as put: it has to check all queues of the vhost.
 func (k policyKind) preview(c *call) (reply, error) {
 	b := c.api.Broker
 	if err := b.Permissions.RequirePolicies(c.Context(), c.vhost(), k.operator); err != nil {

@@ -28,8 +28,8 @@ type Config struct {
 	Version string
 	Cluster string
 	Logger  *slog.Logger // required
-	// Facts are what health checks look at beside the broker; the zero value knows nothing, and what
-	// asks for it fails.
+	// Facts are what health checks use besides the broker; the zero value knows nothing, and checks that need it
+	// fail.
 	Facts Facts
 }
 

@@ -67,8 +67,7 @@ func (a *api) handler(r *route) http.HandlerFunc {
 	}
 }
 
-// run answers with an error that says what there is not, or what is not allowed, only if this node
-// can know (EX-16).
+// run returns an error that something does not exist, or is not allowed, only if this node can know (EX-16).
 func (r *route) run(ctx context.Context, c *call) (reply, error) {
 	out, err := r.permitted(ctx, c)
 	return out, c.api.Broker.Serving.Definite(ctx, err)
@@ -91,7 +90,7 @@ func (r *route) permitted(ctx context.Context, c *call) (reply, error) {
 	return r.serve(c)
 }
 
-// The tags, from the weakest to the strongest: each includes those before it, but for policymaker.
+// The tags, from the weakest to the strongest: each includes those before it, except policymaker.
 const (
 	management    = identity.TagManagement
 	monitoring    = identity.TagMonitoring

@@ -34,9 +34,9 @@ func muxPath(path string) string {
 const exchangeSegment = 4
 
 // markSlashes marks the segments of a request's path that are an escaped slash, drops a slash at the end, which clients of
-// RabbitMQ put behind the names of lists, and gives it the path of the mux. What deletes keeps it: there the slash means that
-// a name was forgotten, and without it the path is that of what has the thing. Within a path about an exchange an empty name
-// is that of the default exchange, which http.ServeMux would take for a misprint.
+// RabbitMQ put behind the names of lists, and gives it the path of the mux. A DELETE keeps the slash: there it means
+// that a name was forgotten, and without it the path would name the parent. Within a path about an exchange an empty
+// name is that of the default exchange, which http.ServeMux would take for a mistake.
 func markSlashes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		segments, found := strings.Split(r.URL.EscapedPath(), "/"), false

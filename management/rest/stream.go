@@ -27,7 +27,7 @@ const (
 // onmessage.
 const (
 	eventBegin = "begin" // the first; its id is the place where the stream begins
-	eventEnd   = "end"   // the last: there is no more to come
+	eventEnd   = "end"   // the last event
 	eventFault = "fault" // the last: the stream ends because of an error, in the form of all errors
 )
 
@@ -138,7 +138,7 @@ func (c *call) stillAllowed() error {
 }
 
 // heartbeat sends a comment whenever every has passed, until ctx ends. A write that fails ends the
-// stream, and so does a caller that is not allowed to see it any more.
+// stream, and so does a caller that is no longer allowed to see it.
 func (s *stream) heartbeat(ctx context.Context, every time.Duration, allowed func() error, end context.CancelCauseFunc) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

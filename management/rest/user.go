@@ -104,8 +104,8 @@ func getUser(c *call) (reply, error) {
 	return reply{body: ofUser(&u)}, err
 }
 
-// putUser replaces the user as a whole, but for its limits: without a password in the body it cannot
-// log in by one any more (VH-10).
+// putUser replaces the user as a whole, except its limits: without a password in the body, the user can no longer log
+// in by password (VH-10).
 func putUser(c *call) (reply, error) {
 	f, err := c.object()
 	if err != nil {

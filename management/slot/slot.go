@@ -54,8 +54,8 @@ func (s *Slots) free(user string) {
 	s.freed = make(chan struct{})
 }
 
-// Take waits for a slot of a user, "" where nobody logs in; free gives it back. taken is false if there was none for too
-// long. The error is ctx's. If Keep has made ctx, the slot is kept, and the one that is kept already is taken again.
+// Take waits for a slot of a user, "" without logins; free gives it back. taken is false if no slot became free in
+// time. The error is ctx's. If Keep has made ctx, the slot is kept, and a slot that is kept already is used again.
 func (s *Slots) Take(ctx context.Context, user string) (free func(), taken bool, err error) {
 	k, _ := ctx.Value(keptKey{}).(*kept)
 	if k.has() {

@@ -43,7 +43,7 @@ func (c *Collector) collectCluster(ctx context.Context) (*Cluster, error) {
 	return out, nil
 }
 
-// renew sets to to a fresh value, and leaves it as it is if there is none.
+// renew sets to to a fresh value, or leaves it as it is if that fails.
 func renew[T any](ctx context.Context, s *shared[T], to *T) error {
 	v, err := s.get(ctx)
 	if err == nil {
@@ -83,7 +83,7 @@ func (c *Collector) collectInventory(ctx context.Context) (*inventory, error) {
 	return out, nil
 }
 
-// newCluster makes a sample of what was collected, and compares it with the one before; nil: there is none.
+// newCluster makes a sample of what was collected, and compares it with the one before, which may be nil.
 func newCluster(before *Cluster, s *operators.ClusterStatus, queues *Queues, i *inventory, at time.Time) *Cluster {
 	out := &Cluster{At: at, Name: s.Cluster, Totals: queues.Totals, Objects: i.objects, Nodes: make([]Node, len(s.Nodes)), Churn: map[string]float64{}}
 	out.Objects.Consumers = queues.Totals.Consumers
@@ -147,8 +147,8 @@ func (c *Collector) remember(s *Cluster) {
 	c.history = recent(append(c.history, s), s.At)
 }
 
-// History returns the samples of the last HistoryFor that were taken, oldest first. There is none of a time in which
-// nobody asked.
+// History returns the samples of the last HistoryFor that were taken, oldest first. Times in which nobody asked have
+// no samples.
 func (c *Collector) History() []*Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// perSecond is how fast a counter went up. A counter that went back has begun anew, so nothing is known: 0.
+// perSecond is how fast a counter went up. A counter that went back has restarted, so nothing is known: 0.
 func perSecond(before, now uint64, elapsed time.Duration) float64 {
 	if now < before || elapsed <= 0 || elapsed > RateWithin {
 		return 0

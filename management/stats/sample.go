@@ -126,7 +126,7 @@ type Cluster struct {
 	Alarms  []string // what ails the nodes, in words
 }
 
-// Objects counts what there is in all vhosts.
+// Objects counts the objects of all vhosts.
 type Objects struct{ Connections, Channels, Consumers, Exchanges, Queues, VHosts int }
 
 // Node is a sample of one node.

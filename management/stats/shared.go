@@ -19,7 +19,7 @@ type shared[T any] struct {
 
 	mu     sync.Mutex
 	last   T
-	at     time.Time // when the round of last began; zero: there was none
+	at     time.Time // when the round of last began; zero: never
 	round  *round[T] // under way; nil: none
 	closed bool
 }
@@ -62,7 +62,7 @@ func (s *shared[T]) join() (*round[T], T, error) {
 	return s.round, s.last, nil
 }
 
-// newest returns the value that there is, however old; the zero value if there is none.
+// newest returns the last value, however old, or the zero value.
 func (s *shared[T]) newest() T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package stats collects the figures of the whole cluster for those that look at them: of all queues and exchanges, of the
-// nodes, and how fast they change. All that look share what is collected. While nobody asks, nothing is collected.
+// Package stats collects the figures of the whole cluster for its viewers: of all queues and exchanges, of the nodes,
+// and how fast they change. All viewers share what is collected. While nobody asks, nothing is collected.
 //
 // # Reading order
 //
@@ -29,7 +29,7 @@ const (
 	// HistoryFor is how old the oldest sample of History may be.
 	HistoryFor = 10 * time.Minute
 	// RateWithin is how far apart two samples may be whose difference is shown as a rate. Programs that ask once a minute get
-	// the mean of that minute, also if one of their questions is late; a longer time has nothing to do with now.
+	// the mean of that minute, also if one of their questions is late; a longer time says nothing about the present.
 	RateWithin = 90 * time.Second
 	// roundTimeout bounds a round of questions to all nodes.
 	roundTimeout = 5 * time.Second
