@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/internal/loopback"
 )
 
-// ClusterConfig says what to run. Zero values are the defaults.
+// ClusterConfig is what to run. Zero values are the defaults.
 type ClusterConfig struct {
 	Binary string   // the node's program; required
 	Dir    string   // holds a directory for each node; required
@@ -207,7 +207,7 @@ func (c *Cluster) Addresses(except ...*Node) []string {
 	return out
 }
 
-// Node returns the node of this id, nil if there is none.
+// Node returns the node with this id, or nil.
 func (c *Cluster) Node(id string) *Node {
 	for _, n := range c.All() {
 		if n.ID == id {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// pollEvery is how often a condition of a process is looked at.
+// pollEvery is how often a condition of a process is checked.
 const pollEvery = 20 * time.Millisecond
 
 // Node is one node of a Cluster: a data directory, addresses, and at times a process.
@@ -124,7 +124,7 @@ func (n *Node) environment() []string {
 	return append(out, n.env...)
 }
 
-// Recover runs quorate recover on a node that has ended: it goes on without those that are lost for good.
+// Recover runs quorate recover on a node that has ended: it continues without those that are lost for good.
 func (n *Node) Recover(ctx context.Context, lost []string) error {
 	all := strings.Join(lost, ",")
 	line := n.line("recover", "--lost", all, "--accept-loss", all)

@@ -6,14 +6,12 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 )
 
-// activeWindow is how long a consumer that is not the active one any more may still receive what
-// was on its way to it.
+// activeWindow is how long a consumer that is no longer the active one may still receive what was on its way to it.
 const activeWindow = time.Second
 
-// oneActive: of a queue with a single active consumer one receives at a time (SAC-1). A consumer
-// that another one has followed receives nothing more, but for what was on its way, unless it
-// becomes active again. What lasts while a fault does is not judged: a consumer that is cut off
-// reads what it was sent when it can.
+// oneActive: only one consumer at a time receives from a queue with a single active consumer (SAC-1). A consumer that
+// another one has followed receives nothing more, except what was on its way, unless it becomes active again.
+// Overlaps during a fault are not judged: a consumer that is cut off reads what it was sent when it can.
 func oneActive(l *ledger) Guarantee {
 	g := Guarantee{Name: "a single active consumer is never two", Rule: "SAC-1"}
 	type turn struct {
@@ -51,8 +49,8 @@ func oneActive(l *ledger) Guarantee {
 	return g
 }
 
-// notified adds to the guarantee that no two consumers are notified at the same time that they are active,
-// but for the window in which the one may not know yet.
+// notified adds to the guarantee that no two consumers are notified as active at the same time, except within the
+// window in which the former may not know yet.
 func (l *ledger) notified(g *Guarantee) {
 	type turn struct {
 		span

@@ -39,7 +39,7 @@ type Guarantee struct {
 	Checked int `json:"checked"`
 	// Broken are the breaches, in the order of Queue and Message.
 	Broken []Finding `json:"broken,omitempty"`
-	// Missing says why nothing can be concluded, such as a queue that was not drained.
+	// Missing is why nothing can be concluded, such as a queue that was not drained.
 	Missing string `json:"missing,omitempty"`
 }
 

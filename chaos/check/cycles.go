@@ -35,8 +35,8 @@ func cyclesOf(queues map[string]*history.Queue) map[string][]string {
 // again.
 func (l *ledger) comesBack(queue string) bool { return l.cycles[queue] != nil }
 
-// undrained returns a queue that may still hold what was in this one: itself, or one from which dead letters come back;
-// empty: there is none.
+// undrained returns a queue that may still hold what was in this one: itself, or one from which dead letters come
+// back; or "".
 func (l *ledger) undrained(queue string) string {
 	for _, q := range append([]string{queue}, l.cycles[queue]...) {
 		if !l.drained[q] {

@@ -25,10 +25,10 @@ func (l *ledger) ttl(f *fate, queue string) time.Duration {
 	return ttl
 }
 
-// onTime: no message is assigned after its expiry, dead-lettered as expired before it or long after, or
-// delivered before its delay has passed, but for the skew limit (TTL-2, DLY-1, G9). One that was assigned in time
-// may be delivered late, so it counts when it was assigned at the earliest. Deliveries while a fault lasts are not
-// judged: they may have waited on their way.
+// onTime: apart from the skew limit, no message is assigned after its expiry, dead-lettered as expired before it or
+// long after, or delivered before its delay has passed (TTL-2, DLY-1, G9). A message that was assigned in time may be
+// delivered late, so its earliest possible assignment counts. Deliveries while a fault lasts are not judged: they may
+// have waited on their way.
 func onTime(l *ledger) Guarantee {
 	g := Guarantee{Name: "nothing expires early or is delivered late", Rule: "TTL-2, DLY-1, G9"}
 	room := l.roomSince()

@@ -70,8 +70,8 @@ func idleAfter(events []history.Event) []bool {
 	return out
 }
 
-// livelyWithin is how shortly before a fault a publisher was confirmed something whose pause counts:
-// one that waits already says nothing about the fault.
+// livelyWithin is how shortly before a fault a publisher must have got a confirm for its pause to count: a publisher
+// that waits already shows nothing about the fault.
 const livelyWithin = 250 * time.Millisecond
 
 // waiting is a publisher whose next confirm is waited for.

@@ -104,7 +104,7 @@ func read(events []history.Event) *ledger {
 	return l
 }
 
-// first keeps the first of two indexes; -1 is none.
+// first keeps the first of two indexes; -1 stands for no index.
 func first(have, i int) int {
 	if have >= 0 {
 		return have

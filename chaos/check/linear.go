@@ -74,8 +74,8 @@ func registers(l *ledger) Guarantee {
 	return g
 }
 
-// linearizable looks for an order of operations that explains all of them. If there is none it
-// returns the one that follows the longest order that was found, if it is known.
+// linearizable looks for an order of operations that explains all of them. If there is none, it returns the operation
+// that follows the longest order that was found, if known.
 func linearizable(m porcupine.Model, operations []porcupine.Operation, limit time.Duration) (porcupine.CheckResult, porcupine.Operation) {
 	if limit <= 0 {
 		return porcupine.Unknown, porcupine.Operation{}

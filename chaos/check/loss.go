@@ -70,7 +70,7 @@ func (l *ledger) end(p place) (at int, why string) {
 	for _, i := range f.deciding {
 		if e := &l.events[i]; i > last && e.Consumer == to {
 			switch e.Outcome {
-			case history.Ack, history.Replace: // what stands in its place is for wholeTransactions
+			case history.Ack, history.Replace: // wholeTransactions judges what replaces it
 				return i, ""
 			case history.Discard:
 				return i, "discarded by " + to

@@ -51,7 +51,7 @@ type course struct {
 	rounds    []round
 }
 
-// in returns the last round in the queue, nil if there is none.
+// in returns the last round in the queue, or nil.
 func (c *course) in(queue string) *round {
 	for n := len(c.rounds) - 1; n >= 0; n-- {
 		if c.rounds[n].queue == queue {
@@ -84,7 +84,7 @@ func (l *ledger) courses() (courses map[place]*course, order []place) {
 		}
 		c := at(place{e.Queue, e.Message()})
 		switch {
-		case e.Kind == history.Delivered && (e.Acquired == 0 || c.in(e.Queue) == nil): // whoever had it as new did not read it
+		case e.Kind == history.Delivered && (e.Acquired == 0 || c.in(e.Queue) == nil): // its first consumer did not read it
 			c.rounds = append(c.rounds, round{event: i, queue: e.Queue})
 		case e.Kind == history.Deciding:
 			if r := c.in(e.Queue); r != nil {

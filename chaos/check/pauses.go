@@ -48,8 +48,8 @@ func apart(client string) bool { return strings.Contains(client, " ") }
 // oneByOne reports whether a fault hits its nodes one after another, so never a majority at once.
 func oneByOne(class string) bool { return class == "restarted" || class == "transferred" }
 
-// limitOf returns what is judged of a class of clients after a fault: its pause, or with healed the
-// time until it goes on after the healing. 0: nothing.
+// limitOf returns what is judged for a class of clients after a fault: its pause, or with healed the time until it
+// continues after the healing. 0: nothing.
 func limitOf(s history.Settings, r *Recovery, client string) (limit time.Duration, healed bool) {
 	limit, is := PauseLimits()[r.Fault.Class]
 	if s.MaxPause <= 0 || !is && !r.Beside {

@@ -16,7 +16,7 @@ type Recovery struct {
 	Healed time.Duration `json:"healed"`
 	// Beside says that another fault lasted at some time of this one, whose effects are not distinguished.
 	Beside bool `json:"beside,omitempty"`
-	// Bit says what shows that it was felt, Felt whether it was; "": nothing was looked for.
+	// Bit is the evidence that it had an effect, Felt whether it had one; "": nothing was looked for.
 	Bit  string `json:"bit,omitempty"`
 	Felt bool   `json:"felt,omitempty"`
 	// Confirm is how long after the fault the first message that was published after it was
@@ -89,8 +89,8 @@ func recoveries(events []history.Event) []Recovery {
 	return out
 }
 
-// afterChange returns the faults, by index, that come next after one within a change of members. The change goes on, also
-// after a queue was seen with all its members, so the queue may lack one when the next fault hits another.
+// afterChange returns the faults, by index, that come next after one within a change of members. The change continues
+// even after a queue was seen with all its members, so the queue may lack one when the next fault hits another.
 func afterChange(events []history.Event) map[int]bool {
 	next, change := map[int]bool{}, false
 	for i := range events {
@@ -198,7 +198,7 @@ func (g group) after(events []history.Event, idle []bool, limit time.Duration) m
 	return out
 }
 
-// settingsOf returns how the run was made; zero if the history does not say.
+// settingsOf returns the settings of the run; zero if the history has none.
 func settingsOf(events []history.Event) history.Settings {
 	if len(events) > 0 && events[0].Kind == history.Began && events[0].Settings != nil {
 		return *events[0].Settings

@@ -62,7 +62,7 @@ type gift struct {
 	committed time.Duration
 }
 
-// decides notes that a settlement begins.
+// decides records that a settlement begins.
 func (c *giver) decides(e *history.Event) {
 	c.settling = append(c.settling, e.At)
 	r := c.gave[e.Message()]

@@ -15,8 +15,8 @@ type transaction struct {
 }
 
 // wholeTransactions: what a transaction publishes to one queue is stored as a whole or not at all
-// (PUB-9). If it stands in the place of messages, that holds for all queues together, and of all
-// transactions that tried to replace a message one has (G-22).
+// (PUB-9). If it replaces messages, that holds for all queues together, and of all transactions that tried to replace
+// a message, one succeeded (G-22).
 func wholeTransactions(l *ledger) Guarantee {
 	g := Guarantee{Name: "transactions are whole", Rule: "PUB-9, G-22"}
 	all, numbers := l.transactions()

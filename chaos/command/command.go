@@ -55,7 +55,7 @@ type Options struct {
 	Rate      int    // messages per second of each workload; 0: what each kind says
 	Nodes     int    // of clusters that are made; 0: 3
 	Binary    string // the program of nodes of clusters that are made; "": found beside this one or on PATH
-	Other     string // another build of it; "": there is none
+	Other     string // another build of it; "": none
 	Out       string // directory for what the run leaves; "": a new one
 	Replay    string // directory of a recorded run whose seed, schedule and workloads are taken
 	// MaxPause is the factor by which clients may pause longer than check.PauseLimits, which are for
@@ -263,10 +263,10 @@ func (o *Options) record(ctx context.Context, p plan, dir string) (events []hist
 	return events, found, errors.Join(err, left, release(releasing))
 }
 
-// progressEvery is how often a line says how far the run is.
+// progressEvery is how often a line reports the progress of the run.
 const progressEvery = 10 * time.Second
 
-// progress prints how far the run is.
+// progress prints the progress of the run.
 func (o *Options) progress(p run.Progress) {
 	if p.At.Truncate(time.Second)%progressEvery != 0 {
 		return

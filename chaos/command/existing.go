@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/chaos/target/ssh"
 )
 
-// Existing says how a cluster that is already there is found.
+// Existing is how an existing cluster is found.
 type Existing struct {
 	Confirm string         // the cluster's name, without which nothing is put into it
 	Nodes   remote.Options // how clients reach it

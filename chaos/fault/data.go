@@ -264,8 +264,8 @@ func queueIsWhole(ctx context.Context, s *Scene, q client.QueueInfo, nodes int) 
 	return nil
 }
 
-// noMembersLost asks all nodes: a queue counts a member as online whose node is linked and does not answer, also while it
-// waits there with nothing, because another change of the queue goes on.
+// noMembersLost asks all nodes: a queue counts a member as online if its node is linked, even if the node does not
+// answer, or the member waits there without data because another change of the queue is in progress.
 func noMembersLost(ctx context.Context, s *Scene) error {
 	status, err := s.Client.ClusterDetails(ctx)
 	if err != nil {

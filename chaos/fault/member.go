@@ -50,8 +50,8 @@ func memberKinds() []Kind {
 // a change takes about so long.
 const maxWithinChange = 300 * time.Millisecond
 
-// change does not wait for the member to be built: it goes on while nodes are hit. One that is
-// refused, since the member is the last one just now, did not bite.
+// change does not wait for the member to be built: that continues while nodes are hit. A change that is refused,
+// because the member is the last one at the moment, had no effect.
 func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault, error) {
 	node := c.Nodes[0]
 	_, bit := rebuilding(ctx, s, node, c.Pick)
@@ -235,8 +235,8 @@ func leave(ctx context.Context, s *Scene, d target.Scaling, out string) error {
 // exchangeTimeout bounds the time in which a node joins and another one leaves.
 const exchangeTimeout = 3 * time.Minute
 
-// removed has the cluster forget a node, by another one, and waits for the end of that. again says that it was asked to
-// before, by a call whose answer may have been lost.
+// removed makes the cluster forget a node, through another one, and waits until that is done. again means that it was
+// asked before, by a call whose answer may have been lost.
 func removed(ctx context.Context, s *Scene, node string, again bool) error {
 	var others []string
 	for _, n := range s.Cluster.Nodes() {

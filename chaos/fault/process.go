@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/each"
 )
 
-// pollEvery is how often a condition is looked at.
+// pollEvery is how often a condition is checked.
 const pollEvery = 20 * time.Millisecond
 
 // processKinds are the faults of processes.

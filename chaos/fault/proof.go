@@ -52,7 +52,8 @@ func endsProcesses(ctx context.Context, s *Scene, nodes []string) proof {
 	}
 }
 
-// processesEnded says of each node what shows that its process of before has ended, and whether something does of all.
+// processesEnded returns for each node the evidence that its former process has ended, and whether there is evidence
+// for all.
 func processesEnded(s *Scene, nodes []string, before, now map[string]client.ClusterNode) (said string, all bool) {
 	processes, _ := s.Cluster.(target.Processes)
 	lines := make([]string, 0, len(nodes))

@@ -12,10 +12,11 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// recovered loses the disks of two nodes of three, one after the other, and lets the third go on alone, as operators do
-// with quorate recover (docs/operations.md). In general that may lose what was confirmed. Not here: the second disk is
-// lost only when the survivor has all that was confirmed until the first one was, and from then on nothing is confirmed
-// that the survivor does not have, because only it and the second node are left to make a majority.
+// recovered loses the disks of two nodes of three, one after the other, and lets the third continue alone, as
+// operators do with quorate recover (docs/operations.md). In general that may lose what was confirmed, but not here:
+// the second disk is lost only when the survivor has all that was confirmed until the first one was, and from then on
+// nothing is confirmed that the survivor does not have, because only it and the second node are left to make a
+// majority.
 func recovered(ctx context.Context, s *Scene, d target.Recovery, c Choice) (Fault, error) {
 	if len(c.Nodes) != target.RecoveredOf {
 		return Fault{}, fmt.Errorf("fault: nodes %q are free: recover needs %d", c.Nodes, target.RecoveredOf)
@@ -49,8 +50,8 @@ func recovered(ctx context.Context, s *Scene, d target.Recovery, c Choice) (Faul
 	}}, err
 }
 
-// holdsAll waits until a node has all that was confirmed before the time at, at which another node was lost: of the
-// catalog by a view that was confirmed later, of each queue by what a leader of later had in its log.
+// holdsAll waits until a node has all that was confirmed before the time at, at which another node was lost: for the
+// catalog by a view that was confirmed later, for each queue by what a later leader had in its log.
 func holdsAll(ctx context.Context, s *Scene, node string, at time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()

@@ -55,7 +55,7 @@ const (
 	// Leader: Node leads Queue from now on; without a Node nobody does, or nobody reports it.
 	Leader Kind = "leader"
 
-	// Drained: Queue was empty at the end. Left: it holds Messages at the end, Note says why.
+	// Drained: Queue was empty at the end. Left: it holds Messages at the end, Note has the reason.
 	Drained Kind = "drained"
 	Left    Kind = "left"
 
@@ -220,7 +220,7 @@ func (m Message) String() string { return fmt.Sprintf("%d/%d", m.Publisher, m.ID
 // Message returns the message that the event is about; zero if it is about none.
 func (e *Event) Message() Message { return Message{e.Publisher, e.ID} }
 
-// String says what was done, for people.
+// String describes what was done, for people.
 func (o *Operation) String() string {
 	did := "read of"
 	if o.Write {

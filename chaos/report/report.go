@@ -45,7 +45,7 @@ type Kind struct {
 	// of the others the putting in is proof enough.
 	Felt, Unfelt int
 	// P50 and P99 are times to the first confirm of a message that was published after the fault;
-	// negative: there was none.
+	// negative: never.
 	P50, P99 time.Duration
 	Clients  []Worst // by class
 }
@@ -63,7 +63,7 @@ type Workload struct {
 	history.Workload
 	Queues                                                         int
 	Published, Confirmed, Refused, Unknown, Delivered, Redelivered int // of each queue, so some messages count twice
-	// Bit says what shows that there was what the workload needs, Felt whether there was; "": it needs nothing.
+	// Bit is the evidence for what the workload needs, Felt whether it was there; "": it needs nothing.
 	Bit  string `json:",omitempty"`
 	Felt bool   `json:",omitempty"`
 }
@@ -75,7 +75,7 @@ type Client struct {
 	P50, P99                                         time.Duration // from publish to confirm
 }
 
-// Band is a time in which one node led a queue; an empty node: nobody did, or nobody said so.
+// Band is a time in which one node led a queue; an empty node: nobody did, or it is unknown.
 type Band struct {
 	Queue, Node string
 	From, To    time.Duration

@@ -212,7 +212,7 @@ func beyond(r *check.Recovery) bool {
 	return slices.ContainsFunc(k.Clients, func(w Worst) bool { return w.Beyond })
 }
 
-// summary says what a fault did, in one line.
+// summary describes what a fault did, in one line.
 func summary(r *check.Recovery) string {
 	s := fmt.Sprintf("%s %s at %s: longest pause %s", r.Fault.Note, strings.Join(r.Fault.Nodes, ", "), seconds(r.Fault.At), seconds(r.Pause))
 	if r.Healed >= 0 {
@@ -281,7 +281,7 @@ func last(s string, n int) string {
 	return s
 }
 
-// seconds is a time as people read it; negative: there is none.
+// seconds is a time as people read it; negative: no time.
 func seconds(d time.Duration) string {
 	switch {
 	case d < 0:

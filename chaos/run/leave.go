@@ -50,7 +50,7 @@ func Leave(ctx context.Context, cfg Config, events []history.Event, failed error
 }
 
 // loggers returns the nodes that may have logged something: those that the cluster has, and those that faults have hit
-// or added and that it has no more.
+// or added and that it no longer has.
 func loggers(c target.Cluster, events []history.Event) []string {
 	var out []string
 	for _, n := range c.Nodes() {

@@ -154,7 +154,7 @@ func (n *nemesis) healUntil(ctx, publishing context.Context, at time.Time) error
 }
 
 // healDue heals what is due until at, each when it is due or at once when publishing is over, and with it what becomes
-// due meanwhile. It returns when nothing is being healed any more.
+// due meanwhile. It returns when all healing has ended.
 func (n *nemesis) healDue(ctx, publishing context.Context, at time.Time) {
 	for {
 		now := time.Now()
@@ -191,7 +191,7 @@ func (n *nemesis) pause(ctx context.Context, until time.Time) {
 	}
 }
 
-// nextDue returns the open fault that ends next; -1: there is none, or only such that wait for others.
+// nextDue returns the open fault that ends next; -1: none is open, or all wait for others.
 func (n *nemesis) nextDue() (i int, at time.Time) {
 	i = -1
 	for j, o := range n.open {
@@ -301,9 +301,9 @@ const askedAtOnce = 8
 // wholeTimeout bounds the wait for queues to have all their members again.
 const wholeTimeout = 20 * time.Second
 
-// whole waits until each queue has been seen with all its members: one that is built anew does not vote,
-// and a fault beside that is more than a queue of three bears. It gives up without an error, because a
-// workload may change members all the time, and says whether it saw them all.
+// whole waits until each queue has been seen with all its members: a member that is being rebuilt does not vote, and
+// another fault beside that is more than a queue of three tolerates. It gives up without an error, because a workload
+// may change members all the time, and reports whether it saw them all.
 func (n *nemesis) whole(ctx context.Context, queues []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, wholeTimeout)
 	defer cancel()

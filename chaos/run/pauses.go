@@ -45,7 +45,7 @@ func (p *pauses) confirmed(e *history.Event) {
 	p.last[e.Publisher], p.newest = confirm{e.Client, e.At}, e.At
 }
 
-// waited notes that a publisher of the class waited so long.
+// waited records how long a publisher of the class waited.
 func (p *pauses) waited(class string, d time.Duration) { p.longest[class] = max(p.longest[class], d) }
 
 // look returns the longest pauses since the last look, with those that have not ended, in the order of their

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Config says what to do to a cluster. Zero values are the defaults.
+// Config is what to do to a cluster. Zero values are the defaults.
 type Config struct {
 	Cluster   target.Cluster  // its nodes are ready
 	Workloads []workload.Kind // that run side by side; at least one
@@ -32,7 +32,7 @@ type Config struct {
 	Rate      int           // messages per second of each workload; 0: what each kind says
 	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
 	// Enough, if set, is asked every few seconds about the events so far, and ends the publishing
-	// when it is true twice in a row: what one look takes for a breach the next event may explain.
+	// when it is true twice in a row: what looks like a breach at first, the next event may explain.
 	Enough func([]history.Event) bool
 	Prefix string // of the names of what is declared; "": chaos
 	VHost  string // "": "/"
@@ -188,7 +188,7 @@ func meanwhile(ctx context.Context, cfg Config) error {
 // enoughEvery is the time between two questions of Config.Enough.
 const enoughEvery = 3 * time.Second
 
-// untilEnough returns when Config.Enough has said so twice in a row, or ctx ends.
+// untilEnough returns when Config.Enough was true twice in a row, or ctx ends.
 func untilEnough(ctx context.Context, cfg Config) {
 	for was := false; wait.For(ctx, enoughEvery) == nil; {
 		is := cfg.Enough(cfg.History.Events())

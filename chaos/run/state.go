@@ -30,7 +30,7 @@ const (
 	// leakLength is how long a run must be for its resources to be compared: in less, nodes that fill their
 	// caches, or lead what others led, look as if they leaked.
 	leakLength = 5 * time.Minute
-	// warmTime is how long nodes fill their caches under load before it is noted what they use.
+	// warmTime is how long nodes fill their caches under load before their use of resources is recorded.
 	warmTime = 2 * time.Minute
 	// scrapeTimeout bounds the answer with a node's metrics.
 	scrapeTimeout = 2 * time.Second

@@ -11,7 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// superviseEvery is the time between two looks at processes. One that is gone in two looks has ended by itself.
+// superviseEvery is the interval between checks of processes. A process that is gone in two checks has ended by
+// itself.
 const superviseEvery = 500 * time.Millisecond
 
 // supervisor starts nodes again that have ended by themselves, as systemd or Kubernetes do: a node ends when its disk

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// watchEvery is how often it is asked who leads a queue, so how exactly a history knows it.
+	// watchEvery is how often the leader of a queue is asked for, and so how exactly a history knows it.
 	watchEvery = 200 * time.Millisecond
-	// watchTimeout bounds an answer: one that takes longer is none.
+	// watchTimeout bounds an answer: one that takes longer does not count.
 	watchTimeout = time.Second
 )
 
@@ -40,7 +40,7 @@ func watchLeaders(ctx context.Context, cfg Config, c *client.Client, queues []st
 	watching.Wait()
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	At, Left  time.Duration // since the history began, and of publishing
 	Confirmed int           // so far

@@ -188,11 +188,11 @@ type Limits interface {
 // Memory is the ability to take memory away from a node.
 type Memory interface {
 	Processes
-	// Squeeze leaves the node's process little more memory than it uses; what it asks for besides ends
-	// it. Release ends that.
+	// Squeeze leaves the node's process little more memory than it uses; if it asks for more, it is killed. Release
+	// ends that.
 	Squeeze(ctx context.Context, node string) error
 	Release(ctx context.Context, node string) error
-	// Squeezed returns how often the node has asked for more than there was.
+	// Squeezed returns how often the node has asked for more than it had.
 	Squeezed(ctx context.Context, node string) (uint64, error)
 }
 

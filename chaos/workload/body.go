@@ -37,8 +37,7 @@ func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(b[:12]), crc32.IEEETable, b[nameBytes:])
 }
 
-// DecodeID returns the name of a message whose body EncodeID made. The error says what no
-// publisher can have sent.
+// DecodeID returns the name of a message whose body EncodeID made. The error is why no publisher can have sent it.
 func DecodeID(body []byte) (history.Message, error) {
 	if len(body) < nameBytes {
 		return history.Message{}, fmt.Errorf("workload: a body of %d bytes is too short for a message's name of %d", len(body), nameBytes)

@@ -62,7 +62,7 @@ var errGone = errors.New("workload: the consumer is gone")
 type inlet interface {
 	// receive waits for a delivery until ctx ends; errGone if there will be none.
 	receive(ctx context.Context) (*received, error)
-	// settle settles a delivery; one that the consumer does not hold any more is no error.
+	// settle settles a delivery; one that the consumer no longer holds is no error.
 	settle(d *received, o history.Outcome) (held bool, err error)
 	// flush waits until what was settled is committed.
 	flush(ctx context.Context) error
@@ -326,7 +326,7 @@ func (in *grpcInlet) receive(ctx context.Context) (*received, error) {
 	}, nil
 }
 
-// settle does not wait for the commit. What is stale is not held any more.
+// settle does not wait for the commit. Stale means no longer held.
 func (*grpcInlet) settle(d *received, o history.Outcome) (held bool, err error) {
 	switch o {
 	case history.Discard:

@@ -22,8 +22,8 @@ func LateConsumers() Kind {
 const (
 	lateTTL  = time.Second
 	lateStay = 500 * time.Millisecond // of the consumer that comes and goes
-	// lateAway is longer than the TTL and the skew limit together: of what such a consumer must not
-	// find any more, some is so old that no clock excuses it.
+	// lateAway is longer than the TTL and the skew limit together: some of the messages that such a consumer must no
+	// longer find are so old that no clock excuses it.
 	lateAway = 2500 * time.Millisecond
 	// lateHold is longer than the TTL: what was held for so long has expired when it is given back.
 	lateHold = 1200 * time.Millisecond

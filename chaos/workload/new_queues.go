@@ -12,9 +12,9 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// NewQueues is the workload of queues that are declared all the time, and of publishers at every node that use them as
-// soon as no node may answer any more that they do not exist: a confirm says that a message is stored, also at a node
-// that was away when the queue came to be (EX-16).
+// NewQueues is the workload of queues that are declared all the time, and of publishers at every node that use them
+// as soon as no node may still answer that they do not exist: a confirm means that a message is stored, also at a
+// node that was away when the queue was created (EX-16).
 func NewQueues() Kind {
 	return Kind{
 		Name: "new-queues", Protocols: []string{overGRPC, overAMQP}, Rate: 30,
@@ -93,7 +93,7 @@ func (x *newQueues) choose(publisher int, id uint64) string {
 	return q.name
 }
 
-// answered notes that the fate of a publisher's message is known, or never will be.
+// answered records that the fate of a publisher's message is known, or never will be.
 func (x *newQueues) answered(publisher int, e *history.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -140,7 +140,7 @@ func (x *newQueues) live(ctx, publishing context.Context, q *newQueue, n int) {
 	}
 	for !x.idle(publishing, q) {
 		if wait.For(publishing, lookEvery) != nil {
-			context.AfterFunc(ctx, stop) // it goes on until all is drained
+			context.AfterFunc(ctx, stop) // it runs until all is drained
 			return
 		}
 	}

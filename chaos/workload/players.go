@@ -34,7 +34,7 @@ func (p *players) other(f func(ctx, publishing context.Context) error) {
 	p.others = append(p.others, f)
 }
 
-// background adds a player that goes on until the queues are empty, as consumers do.
+// background adds a player that runs until the queues are empty, as consumers do.
 func (p *players) background(f func(ctx context.Context) error) { p.behind = append(p.behind, f) }
 
 const (

@@ -164,8 +164,8 @@ func (j *journal) publish(ctx context.Context, p *client.Publisher, id uint64, a
 	return p.PublishAsync(ctx, m.grpc(j.VHost, body), func(_ client.Result, err error) { j.answer(id, sent, err) })
 }
 
-// answer writes an answer down. That of a crash is none; one that came before is not recorded
-// again, unless it says something else now.
+// answer records an answer. That of a crash is no answer; one that came before is not recorded again, unless it
+// differs now.
 func (j *journal) answer(id uint64, sent time.Duration, err error) {
 	if errors.Is(err, client.ErrClosed) {
 		return

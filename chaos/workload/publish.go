@@ -46,7 +46,7 @@ func (p *publish) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// discardSome discards every twentieth message, whoever published it.
+// discardSome discards every twentieth message of any publisher.
 func discardSome(d *history.Event) history.Outcome {
 	if d.ID%discardEvery == 7 {
 		return history.Discard

@@ -19,7 +19,7 @@ func (w *World) declare(ctx context.Context, name string, arguments client.Table
 	return nil
 }
 
-// lookEvery is the wait between two looks at a queue that is not empty.
+// lookEvery is the wait between checks of a queue that is not empty.
 const lookEvery = 50 * time.Millisecond
 
 // drained waits until consumers have emptied the queues, one after another, and records which
@@ -64,7 +64,8 @@ func (w *World) drainedLoop(ctx context.Context, rounds int, queues ...string) {
 	}
 }
 
-// notEmpty returns that the first of the queues that holds messages, or does not say how many, is left; nil: none is.
+// notEmpty returns a Left event for the first queue that holds messages, or whose number of messages is unknown; nil:
+// all are empty.
 func (w *World) notEmpty(ctx context.Context, queues []string) *history.Event {
 	for _, name := range queues {
 		state, err := w.Client.GetQueue(ctx, client.QueueRef{VHost: w.VHost, Name: name})

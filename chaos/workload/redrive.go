@@ -82,7 +82,7 @@ func (r *redrive) operate(ctx, publishing context.Context, operator int) error {
 			} else {
 				empty = 0
 			}
-			if empty == discards+1 { // what was on its way between two looks has died as often as it can
+			if empty == discards+1 { // what was on its way between two checks has died as often as it can
 				return nil
 			}
 		}
@@ -106,8 +106,8 @@ func (r *redrive) empty(ctx context.Context) bool {
 	return true
 }
 
-// job starts one, follows it, and asks for it by its id once more when it has ended. A node that is
-// lost ends its jobs: the next one goes on.
+// job starts one, follows it, and asks for it by its id once more when it has ended. A node that is lost ends its
+// jobs: the next job continues.
 func (r *redrive) job(ctx context.Context, n int) error {
 	var started client.StartedOperation
 	var err error

@@ -36,7 +36,7 @@ const (
 	// restTTL lets a queue hibernate before its messages expire: none does that has something to do within
 	// HibernateAfter.
 	restTTL  = 3 * HibernateAfter
-	restLook = HibernateAfter / 2 // between two looks whether queues hibernate
+	restLook = HibernateAfter / 2 // between checks whether queues hibernate
 	// atRest is why pauses of publishers say nothing of a single fault: the first confirm after a rest has an election in it.
 	atRest = "of queues at rest"
 	// hibernatedMembers is the metric of a node's members that hibernate, whatever queue they are of.

@@ -11,9 +11,9 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Transactions is the workload of transactions: over AMQP with tx.commit and tx.rollback, of which
-// each queue has all or nothing (PUB-9); and over gRPC such that replace messages by others as one
-// decision, which happens exactly once (G-22).
+// Transactions is the workload of transactions: over AMQP with tx.commit and tx.rollback, of which each queue has all
+// or nothing (PUB-9); and over gRPC those that replace messages by others in one decision, which takes effect exactly
+// once (G-22).
 func Transactions() Kind {
 	return Kind{
 		Name: "transactions", Protocols: []string{overGRPC, overAMQP}, Rate: 60,

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowerPriority sets the nice value of all threads that have a lower one. Linux has one for each thread, and new ones
-// have that of the thread which makes them: it looks again until there is none left. What cannot be changed stays.
+// lowerPriority sets the nice value of all threads that have a lower one. Linux has one for each thread, and a new
+// thread inherits that of its creator, so it repeats until no thread is left. What cannot be changed stays.
 func lowerPriority(nice int) {
 	const nicest = 20 // the system call returns this less the nice value
 	for again := true; again; {

@@ -148,7 +148,7 @@ func newBackupCreate(s *session) *cobra.Command {
 	return cmd
 }
 
-// lacking says what a complete backup does not have; nil: it has all.
+// lacking returns what a complete backup lacks; nil: nothing.
 func lacking(m *archive.Manifest) error {
 	var lacks []error
 	if len(m.Unsteady) > 0 {
@@ -163,8 +163,8 @@ func lacking(m *archive.Manifest) error {
 	return partDoneError{errors.Join(lacks...)}
 }
 
-// progress prints how far a long command has come, at most about once a second; tables only, so that scripts get
-// nothing else than the outcome.
+// progress prints the progress of a long command, at most about once a second; tables only, so that scripts get
+// nothing but the outcome.
 func (s *session) progress(cmd *cobra.Command, format string, a ...any) {
 	if s.output == outputTable && time.Since(s.reported) >= time.Second {
 		s.reported = time.Now()

@@ -95,8 +95,8 @@ func (s *session) mayRestore(ctx context.Context, cmd *cobra.Command, job *onlin
 	return usageError{fmt.Errorf("%s, or give --confirm %s", why, status.Cluster)}
 }
 
-// tooLate says why a restore is not gone on with: its queues may have forgotten what they have. "": they have not, as far as
-// the name shows; one that does not say when the restore began is warned of.
+// tooLate returns why a restore is not continued: its queues may have forgotten what they have. "": they have not, as
+// far as the name shows. It warns of a name that does not show when the restore began.
 func tooLate(cmd *cobra.Command, run string) string {
 	age, known := online.RunAge(run, time.Now())
 	switch {

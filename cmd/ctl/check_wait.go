@@ -13,12 +13,12 @@ import (
 	"github.com/quorate/quorate/internal/checks"
 )
 
-// checkEvery is the pause between two looks of a check that waits.
+// checkEvery is the pause between the attempts of a check that waits.
 const checkEvery = time.Second
 
-// awaitNone calls look until it finds nothing, but calls it no more once wait is over, or ctx ends; with a wait of 0 it
-// calls it once. It returns the last result. Errors that may pass are waited for, too. What it waits for is written to
-// progress whenever that changes.
+// awaitNone calls look until it finds nothing, wait is over or ctx ends; with a wait of 0 it calls it once. It
+// returns the last result. Errors that may pass are waited for, too. What it waits for is written to progress
+// whenever that changes.
 func awaitNone(ctx context.Context, wait time.Duration, progress io.Writer, look func() ([]checks.Problem, error)) ([]checks.Problem, error) {
 	until := time.Now().Add(wait)
 	written := ""

@@ -150,7 +150,7 @@ func (s *session) useContext() error {
 }
 
 // onlyVHost returns the only vhost of which definitions or queues are taken; "": all. A context's vhost must not make a part out
-// of what looks like the whole cluster; whoever has relied on it is notified.
+// of what looks like the whole cluster; users that relied on it are notified.
 func (s *session) onlyVHost(cmd *cobra.Command) string {
 	if s.vhostGiven || s.vhost == "" {
 		return s.vhost

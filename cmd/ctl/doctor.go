@@ -91,7 +91,7 @@ func (d *diagnosis) keep(name string, v any) {
 	d.files[name+".json"] = b.Bytes()
 }
 
-// missing notes what could not be looked at, which is a problem too.
+// missing reports what could not be examined, which is a problem too.
 func missing(what string, err error) checks.Problem {
 	return checks.Problem{Check: "collect", Object: what, Problem: "cannot be looked at: " + err.Error(), Remedy: "see that the node runs and that the user has the tag administrator"}
 }

@@ -77,8 +77,7 @@ func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []str
 	return fmt.Sprintf("exchange %q has %d bindings, which are deleted with it", args[0], bindings), nil
 }
 
-// vhostLoss says how many queues go with a vhost, and fails as the cluster would for one that is
-// protected.
+// vhostLoss returns how many queues are deleted with a vhost, and fails as the cluster would for a protected one.
 func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	all, err := client.Collect(c.VHosts(ctx))
 	if err != nil {

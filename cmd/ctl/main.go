@@ -118,7 +118,7 @@ type session struct {
 	// patience is how long the command waits for an answer before it reports to the user that it still
 	// tries.
 	patience time.Duration
-	reported time.Time // when a long command last printed how far it is
+	reported time.Time // when a long command last printed its progress
 }
 
 const defaultPatience = time.Second

@@ -149,8 +149,8 @@ func waitingLines(s *client.QueueStats) (lines []string) {
 	return lines
 }
 
-// newQueueDelete makes `queue delete`. A queue that is drain-deleting (Q-18) goes by itself;
-// waiting for it is for the user's eyes and may be cut short.
+// newQueueDelete makes `queue delete`. A queue that is drain-deleting (Q-18) is deleted without help; waiting for it
+// only informs the user and may be cut short.
 func newQueueDelete(s *session) *cobra.Command {
 	r := client.DeleteQueueRequest{}
 	var noWait bool

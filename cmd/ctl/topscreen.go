@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// staleAfter is how old a sample may be before the screen says that it waits for another one.
+// staleAfter is how old a sample may be before the screen shows that it waits for another one.
 const staleAfter = 3 * time.Second
 
 // topSorts are what s goes through.
@@ -162,7 +162,7 @@ func clipTo(line string, width int) string {
 	return line
 }
 
-// topHead are the figures of the whole cluster, and what ails it.
+// topHead are the figures of the whole cluster, and its alarms.
 func topHead(x *client.ClusterSample) []string {
 	t, r := &x.Totals, &x.Rates
 	out := []string{

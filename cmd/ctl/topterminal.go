@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// resizeEvery is how often the size of the terminal is looked at, so that no signal is needed, which not every system has.
+// resizeEvery is how often the size of the terminal is checked. This needs no signal, which not every system has.
 const resizeEvery = 200 * time.Millisecond
 
 // What a terminal is sent. The screen is another one than that of the shell, without a cursor, and long lines are cut.

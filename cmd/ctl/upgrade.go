@@ -42,7 +42,7 @@ func newUpgradeStatus(s *session) *cobra.Command {
 	}
 }
 
-// upgradeProgress is how far an upgrade is.
+// upgradeProgress is the progress of an upgrade.
 type upgradeProgress struct {
 	Finalized uint32        `api:"finalized_version"`
 	Readable  uint32        `api:"readable_version"` // by every node; 0 while one does not answer

@@ -163,7 +163,7 @@ func printRecovery(out io.Writer, r *recovery.Recovery) error {
 	return err
 }
 
-// left says what the members that are left have.
+// left describes what the members that are left have.
 func left(g *recovery.Group) string {
 	var logs []string
 	for _, n := range slices.Sorted(maps.Keys(g.Logs)) {
@@ -178,7 +178,7 @@ func left(g *recovery.Group) string {
 	return strings.Join(logs, ", ")
 }
 
-// happens says what is done about a group. Its majority may be none: see recovery.Nothing.
+// happens describes what is done about a group. Its majority may have lost its data: see recovery.Nothing.
 func happens(g *recovery.Group) string {
 	if g.Action == recovery.Nothing && len(g.Logs)+len(g.Missing) <= len(g.Members)/2 {
 		return fmt.Sprintf("%s, unless the log of %s is lost: then run this on the others with --lost %s too", g.Action, join(g.Bare), join(g.Bare))

@@ -18,10 +18,10 @@ func trustFor(cfg *config.Config) error {
 	return trustPublic()
 }
 
-// trustPublic has the program trust public authorities where the system has none: the image has no files of a system. Those
-// of the system come first. It is called once, before the first certificate is verified, by commands that need it: parsed,
-// the authorities of the system and these take some megabytes, and most nodes verify only certificates of nodes and
-// clients, whose authorities are always named.
+// trustPublic makes the program trust public authorities where the system has none: the image has no files of a
+// system. Those of the system come first. It is called once, before the first certificate is verified, by commands
+// that need it: parsed, the authorities of the system and these take some megabytes, and most nodes verify only
+// certificates of nodes and clients, whose authorities are always named.
 func trustPublic() error {
 	pool := x509.NewCertPool()
 	for root := range bundle.Roots() {

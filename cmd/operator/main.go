@@ -1,5 +1,5 @@
 // Command operator keeps clusters of Quorate, and what is in them, as objects of Kubernetes describe
-// them. docs/kubernetes-operator.md says how to install it and what it does.
+// them. docs/kubernetes-operator.md describes how to install it and what it does.
 package main
 
 import (

@@ -51,7 +51,7 @@ func (s *show) rate(what string, messages int, took time.Duration) {
 	s.figure(what, fmt.Sprintf("%s messages/s", thousands(int(float64(messages)/took.Seconds()))))
 }
 
-// consumeAll consumes a queue until it holds nothing any more.
+// consumeAll consumes a queue until it is empty.
 func (s *show) consumeAll(ctx context.Context, h *history.History, queue string, decide func(*history.Event) history.Outcome, see func(*history.Event) error) error {
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()

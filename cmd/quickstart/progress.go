@@ -7,7 +7,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress shows how far a long step is: a bar on a terminal, otherwise a line at every tenth.
+// progress shows the progress of a long step: a bar on a terminal, otherwise a line at every tenth.
 type progress struct {
 	s     *show
 	name  string

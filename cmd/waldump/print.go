@@ -186,7 +186,7 @@ type jsonSegment struct {
 	Damage  []jsonDamage `json:"damage"`
 }
 
-// segment prints a segment; damage is [] where there is none.
+// segment prints a segment; without damage, damage is [].
 func (l *lines) segment(info *wal.SegmentInfo, groups int) error {
 	j := jsonSegment{
 		What: "segment", Name: info.Name, Bytes: info.Bytes, End: info.End, Records: info.Records,

@@ -1,4 +1,4 @@
-// Package checks looks for what is wrong in a cluster, and for what speaks against taking a node down. The commands of
+// Package checks looks for what is wrong in a cluster, and for reasons against taking a node down. The commands of
 // quoratectl and the operator of Kubernetes decide by it.
 package checks
 
@@ -25,7 +25,7 @@ type Look struct {
 	Client *client.Client
 	Status client.ClusterStatus // with details
 	Node   string               // "": all
-	// IgnoreAlone leaves out queues with one member: whoever declared them accepted that they stand still with its node.
+	// IgnoreAlone leaves out queues with one member: their declarers accepted that they stand still with their node.
 	IgnoreAlone bool
 }
 
@@ -165,8 +165,8 @@ func (l *Look) Versions() (found []Problem) {
 	return found
 }
 
-// TakingDown finds what speaks against taking down the node, or any one node: another one that is away or short of
-// disk, a queue that would stand still, and an operation, such as a move of members, that is under way.
+// TakingDown finds reasons against taking down the node, or any one node: another node that is away or short of disk,
+// a queue that would stand still, and an operation, such as a move of members, that is under way.
 func (l *Look) TakingDown(ctx context.Context) ([]Problem, error) {
 	critical, err := l.QuorumCritical(ctx)
 	if err != nil {

@@ -176,7 +176,7 @@ func verdict(name string) *regexp.Regexp {
 // seed matches the line that names a failing input which was there before: of f.Add, or of testdata.
 var seed = regexp.MustCompile(`(?m)^failure while testing seed corpus entry: .*\n`)
 
-// fault returns what a failed target said of its failure, or the last lines of its output.
+// fault returns what a failed target reported about its failure, or the last lines of its output.
 func fault(output, name string) []string {
 	begin := verdict(name).FindStringIndex(output)
 	if begin == nil {

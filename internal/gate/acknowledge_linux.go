@@ -10,9 +10,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, which package syscall lacks.
 const tcpUserTimeout = 18
 
-// AcknowledgeWithin has the kernel end a connection when sent data stays unacknowledged for a
-// time, in whole milliseconds. Without it, a node finds a vanished client only when the kernel
-// gives up retransmission, after about a quarter of an hour.
+// AcknowledgeWithin makes the kernel end a connection when sent data stays unacknowledged for a time, in whole
+// milliseconds. Without it, a node finds a vanished client only when the kernel gives up retransmission, after about
+// a quarter of an hour.
 func AcknowledgeWithin(c *net.TCPConn, d time.Duration) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -24,14 +24,14 @@ type Conn struct {
 
 	// Guarded by the gate's mu.
 	inside   bool          // the gate counts it as open
-	crowd    *crowd        // nil: it is not an unauthenticated client any more
+	crowd    *crowd        // nil: it is no longer an unauthenticated client
 	place    *list.Element // in the crowd's list of silent clients; nil while its credentials are being checked
 	checking int           // credential checks that have not ended
 	holds    int           // holds that keep it open although it does not log in
 	timer    *time.Timer   // nil: it may stay unauthenticated without a time limit
 }
 
-// From returns the gate's connection underneath other layers, such as TLS; nil if there is none.
+// From returns the gate's connection underneath other layers, such as TLS, or nil.
 func From(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -45,7 +45,7 @@ func From(c net.Conn) *Conn {
 	}
 }
 
-// AcknowledgeWithin is the function of that name for the gate's connection; it does nothing where there is none.
+// AcknowledgeWithin is the function of that name for the gate's connection; it does nothing without one.
 func (c *Conn) AcknowledgeWithin(d time.Duration) error {
 	if c == nil {
 		return nil
@@ -153,7 +153,7 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, From(c))
 }
 
-// Of returns the connection of a context; nil if there is none.
+// Of returns the connection of a context, or nil.
 func Of(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c

@@ -173,8 +173,8 @@ func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 }
 
 // makeRoom removes unauthenticated clients until there is room for another connection, and at most
-// so many are left. It returns false if there is no room; without leave to keep its file descriptor
-// there is none in any case. The caller holds mu, and closes the victims.
+// so many are left. It returns false if there is no room; without leave to keep its file descriptor, there is no room
+// in any case. The caller holds mu, and closes the victims.
 func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Conn, ok bool) {
 	drop := func(of *crowd) bool {
 		v := g.oldest(of)
@@ -204,8 +204,7 @@ func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Con
 	return victims, true
 }
 
-// oldest returns the crowd's unauthenticated client that has been silent for the longest time; nil
-// if there is none.
+// oldest returns the crowd's unauthenticated client that has been silent for the longest time, or nil.
 func (g *Gate) oldest(of *crowd) *Conn {
 	if of == nil || of.silent.Len() == 0 {
 		return nil

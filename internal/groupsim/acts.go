@@ -195,7 +195,7 @@ func (r *run) look() {
 	}
 }
 
-// node returns the node of a name, nil if there is none.
+// node returns the node with a name, or nil.
 func (r *run) node(name raft.ServerID) *node {
 	i := slices.IndexFunc(r.nodes, func(n *node) bool { return n.id == id.NodeID(name) })
 	if i < 0 {
@@ -211,7 +211,7 @@ func (r *run) liveAt(n *node) *member {
 	return n.live
 }
 
-// leader returns a member that leads and is not the one given; nil: there is none.
+// leader returns a member that leads and is not the one given, or nil.
 func (r *run) leader(but *member) *member {
 	for _, n := range r.nodes {
 		if m := r.liveAt(n); m != nil && m != but && m.group.Leading() {
@@ -227,7 +227,7 @@ func (m *member) headers() (all []string) {
 	return all
 }
 
-// propose is a client, which proposes to whoever leads until the run ends.
+// propose is a client, which proposes to the leader of the moment until the run ends.
 func (r *run) propose(client int) {
 	for i := 0; ; i++ {
 		select {

@@ -1,8 +1,8 @@
-// Package groupsim runs the members of a Raft group, three or five of them, through faults that a seed decides. What it
-// runs is the product's: raftfsm over its log, wal, with hashicorp/raft in between. What it runs them on is its own: disks
-// in memory whose syncs take time and can hang, and a network that delays, and holds back, each call by itself. The power
-// of one member or of several is cut at any moment, most of all just after a member has voted, or has answered for entries
-// of a term that is new to it, and comes back soon.
+// Package groupsim runs the members of a Raft group, three or five of them, through faults that a seed decides. It
+// runs the product's code: raftfsm over its log, wal, with hashicorp/raft in between. Disks and network are
+// simulated: disks in memory whose syncs take time and can hang, and a network that delays, and holds back, each call
+// separately. The power of one member or of several is cut at any moment, most of all just after a member has voted,
+// or has answered for entries of a term that is new to it, and comes back soon.
 //
 // A run ends at the first rule that does not hold:
 //
@@ -34,7 +34,7 @@ import (
 // DefaultActs is how many acts a run has before all heals.
 const DefaultActs = 40
 
-// Config says what is run.
+// Config is what is run.
 type Config struct {
 	Seed uint64
 	Acts int    // 0: DefaultActs
@@ -83,7 +83,7 @@ type run struct {
 
 	ending chan struct{}
 	loads  sync.WaitGroup
-	quiet  atomic.Bool  // nothing is proposed any more
+	quiet  atomic.Bool  // nothing more is proposed
 	slow   atomic.Int64 // how long a call or an answer takes at most, in ns
 
 	mu     sync.Mutex // guards what follows, and what nodes say that it guards
@@ -95,8 +95,8 @@ type run struct {
 	blocked map[[2]*node]bool // links, from and to, that hold back what is sent
 }
 
-// Run runs one seed. It has to be called in a bubble of testing/synctest, whose clock it takes minutes of. The error is a
-// *Violation, or says why the members could not be set up.
+// Run runs one seed. It has to be called in a bubble of testing/synctest, and takes minutes of its clock. The error
+// is a *Violation, or the reason why the members could not be set up.
 func Run(c Config) (Result, error) {
 	if c.Acts == 0 {
 		c.Acts = DefaultActs
@@ -178,7 +178,7 @@ func (r *run) end() {
 	}
 }
 
-// say notes an act of the schedule.
+// say records an act of the schedule.
 func (r *run) say(format string, args ...any) {
 	r.acts = append(r.acts, fmt.Sprintf("%6d ms  ", time.Since(r.began).Milliseconds())+fmt.Sprintf(format, args...))
 }
@@ -188,7 +188,7 @@ func (r *run) pause(d time.Duration) {
 	<-time.After(d)
 }
 
-// broke notes a rule that does not hold.
+// broke records a rule that does not hold.
 func (r *run) broke(rule, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

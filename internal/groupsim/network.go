@@ -136,7 +136,7 @@ func heartbeat(command any) bool {
 	return is && len(a.Entries) == 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && a.LeaderCommitIndex == 0
 }
 
-// leave notes what a call says about its member; nothing leaves one whose power is off.
+// leave records what a call reveals about its member; nothing leaves a member whose power is off.
 func (t *transport) leave(command any) error {
 	r := t.node.run
 	r.mu.Lock()
@@ -153,7 +153,7 @@ func (t *transport) leave(command any) error {
 	return nil
 }
 
-// answer notes what an answer says about its member, which may lose its power after that.
+// answer records what an answer reveals about its member, which may lose its power after that.
 func (t *transport) answer(to *node, command, response any) error {
 	r := t.node.run
 	r.mu.Lock()
@@ -203,7 +203,7 @@ func (t *transport) DecodePeer(b []byte) raft.ServerAddress { return raft.Server
 // SetHeartbeatHandler implements raft.Transport.
 func (t *transport) SetHeartbeatHandler(h func(raft.RPC)) { t.handler.Store(&h) }
 
-// AppendEntriesPipeline implements raft.Transport. There is none: each call is answered before the next.
+// AppendEntriesPipeline implements raft.Transport. There is no pipeline: each call is answered before the next.
 func (t *transport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
 	return nil, raft.ErrPipelineReplicationNotSupported
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	theGroup id.GroupID = 1024
-	// electionTimeout is how long a follower hears nothing until it stands.
+	// electionTimeout is how long a follower hears nothing until it campaigns.
 	electionTimeout = 150 * time.Millisecond
 	// stallTimeout is how long a write may take until its disk counts as one that hangs.
 	stallTimeout = 300 * time.Millisecond

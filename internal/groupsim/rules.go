@@ -28,7 +28,7 @@ type start struct {
 	life int
 }
 
-// rules are what members and clients have said that others rely on. The run's lock guards them.
+// rules are the statements of members and clients on which others rely. The run's lock guards them.
 type rules struct {
 	first   *Violation
 	votes   map[vote]id.NodeID
@@ -41,7 +41,7 @@ func newRules() *rules {
 	return &rules{votes: map[vote]id.NodeID{}, leaders: map[uint64]start{}, acted: map[start]uint64{}, fates: map[string]fate{}}
 }
 
-// broke notes the first rule that does not hold; later ones may follow from it.
+// broke records the first rule that does not hold; later ones may follow from it.
 func (r *rules) broke(rule, format string, args ...any) {
 	if r.first == nil {
 		r.first = &Violation{Rule: rule, Text: fmt.Sprintf(format, args...)}
@@ -54,7 +54,7 @@ func (r *rules) voted(m start, candidate id.NodeID, term uint64) {
 	r.acts(m, term, "votes for "+string(candidate))
 }
 
-// vote notes a vote that counts.
+// vote records a vote that counts.
 func (r *rules) vote(who, candidate id.NodeID, term uint64) {
 	v := vote{who, term}
 	if other, is := r.votes[v]; is && other != candidate {
@@ -81,7 +81,8 @@ func (r *rules) stands(m start, term uint64) {
 	}
 }
 
-// acts notes that a member has acted in a term. Within one life its answers may leave in another order than they were made.
+// acts records that a member has acted in a term. Within one life its answers may leave in another order than they
+// were made.
 func (r *rules) acts(m start, term uint64, how string) {
 	if newest := r.before(m); newest > term {
 		r.broke("terms", "member %s %s in term %d, after it has acted in term %d in an earlier life", m.who, how, term, newest)
@@ -111,7 +112,7 @@ func (r *rules) leads(m start, term uint64) {
 	}
 }
 
-// confirm notes that a client has got the reply to a command, and that so many of all disks have it.
+// confirm records that a client has got the reply to a command, and how many of all disks have it.
 func (r *rules) confirm(header string, disks, of int) {
 	r.fates[header] = confirmed
 	if disks <= of/2 {

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// keptEntries is how many of the newest entries a store looks at when it is opened. More cannot be without the commit of
-// a majority.
+// keptEntries is how many of the newest entries a store examines when it is opened. More cannot be without the commit
+// of a majority.
 const keptEntries = 200
 
 // store is a member's log, of which it knows which entries are on disk. It is for concurrent use.
@@ -78,7 +78,7 @@ func (s *store) DeleteRange(from, to uint64) error {
 	return s.GroupLog.DeleteRange(from, to)
 }
 
-// cut notes that the power is off: what is on disk now is all that counts.
+// cut records that the power is off: only what is on disk now counts.
 func (s *store) cut() {
 	left := s.Durable()
 	s.mu.Lock()

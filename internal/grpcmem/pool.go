@@ -2,7 +2,7 @@
 // protobuf's codec on it.
 //
 // A message's buffer belongs to gRPC, or to a decoder, until it frees it; what is kept of a message must be
-// copied before. The pool never clears what it lends: whoever borrows a buffer overwrites all that it passes on.
+// copied before. The pool never clears what it lends: the borrower of a buffer overwrites all that it passes on.
 package grpcmem
 
 import (

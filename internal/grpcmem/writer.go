@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// sharedBytes is how large data must be to be sent from where it is. To copy less costs less than one more piece.
+// sharedBytes is how large data must be to be sent without a copy. To copy less costs less than one more piece.
 const sharedBytes = 4 << 10
 
 // Shared returns how many bytes of data a Writer does not copy: all, or none if they are few.
@@ -18,7 +18,7 @@ func Shared(data []byte) int {
 	return len(data)
 }
 
-// Writer writes a message: all into B, but for large data, which comes in between and is not copied. gRPC refers to
+// Writer writes a message: all into B, except large data, which comes in between and is not copied. gRPC refers to
 // such data until it has written it, so nobody may ever change it. A Writer may be used for many messages, one after
 // the other.
 type Writer struct {

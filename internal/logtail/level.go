@@ -17,7 +17,7 @@ const LevelNames = "debug, info, warn or error"
 // NameOf names a level as in the settings.
 func NameOf(l slog.Level) string { return strings.ToLower(l.String()) }
 
-// ParseLevel reads a level as the settings have them; false: it is none of LevelNames.
+// ParseLevel reads a level as the settings have it; false: it is not one of LevelNames.
 func ParseLevel(name string) (slog.Level, bool) {
 	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 		if NameOf(l) == name {

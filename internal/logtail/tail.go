@@ -49,8 +49,8 @@ func (t *Tail) add(x Line) {
 	t.changed = make(chan struct{})
 }
 
-// After returns the kept lines after a number that have a level at least, oldest first, and the number to go on
-// after. It waits until there is a newer line of any level, or ctx ends. Lines that are not kept any more are left
+// After returns the kept lines after a number that have a level at least, oldest first, and the number after which to
+// continue. It waits until there is a newer line of any level, or ctx ends. Lines that are no longer kept are left
 // out: the numbers of those that come show how many.
 func (t *Tail) After(ctx context.Context, number uint64, level slog.Level) (lines []Line, last uint64, err error) {
 	for {

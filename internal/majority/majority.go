@@ -1,5 +1,5 @@
-// Package majority judges whether a cluster can do without one node more. What quoratectl, the operator of Kubernetes and
-// the HTTP API say of that comes from here, so that they never differ.
+// Package majority judges whether a cluster can do without one node more. The answers of quoratectl, the operator of
+// Kubernetes and the HTTP API come from here, so that they never differ.
 package majority
 
 import (
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Finding is what speaks against taking a node down, and what helps.
+// Finding is a reason against taking a node down, and what helps.
 type Finding struct {
 	Problem string // a sentence without the name of the queue or node
 	Remedy  string
@@ -41,9 +41,9 @@ type Node struct {
 	Lost      uint64
 }
 
-// OfNode reports whether members on a node count for nothing, or may, although the node is there: Lost of them have
-// lost what they had stored and are not built anew yet. Those of the node that is to be taken down, goes, do not matter; ""
-// stands for any one node.
+// OfNode reports whether members on a node do not count, or may not count, although the node is there: Lost of them
+// have lost what they had stored and are not rebuilt yet. Members of goes, the node to be taken down, do not matter;
+// "" stands for any one node.
 func OfNode(n Node, goes string) (f Finding, critical bool) {
 	switch {
 	case n.Name == goes:

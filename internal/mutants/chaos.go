@@ -99,7 +99,7 @@ func (d *detector) chaosRun(ctx context.Context, m *mutant, overlay, plan string
 // planFile returns the file of a plan, which is what quoratectl chaos run leaves as run.json.
 func planFile(root, plan string) string { return filepath.Join(root, patches, "plans", plan+".json") }
 
-// last returns the last line of an output that says why.
+// last returns the last line of an output with a reason.
 func last(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {

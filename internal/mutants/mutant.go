@@ -35,7 +35,7 @@ type mutant struct {
 	patch  []byte
 }
 
-// plan says how a mutant is looked for in one way.
+// plan is how a mutant is looked for in one way.
 type plan struct {
 	args   []string
 	never  string // why that cannot find it; args is empty then

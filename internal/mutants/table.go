@@ -17,7 +17,7 @@ const (
 // table has a cell for each mutant and way: what found it.
 type table map[string]map[kind]string
 
-// set notes a cell.
+// set sets a cell.
 func (t table) set(name string, k kind, cell string) {
 	if t[name] == nil {
 		t[name] = map[kind]string{}

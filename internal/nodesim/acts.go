@@ -96,8 +96,8 @@ func (r *run) stop(n *node) {
 	}
 }
 
-// change lets an operator build a member of a queue anew, or take it out and add it again, at some node that runs,
-// and goes on without the answer.
+// change lets an operator rebuild a member of a queue, or take it out and add it again, through some node that runs,
+// and does not wait for the answer.
 func (r *run) change(ctx context.Context, member id.NodeID) {
 	first, which, anew := r.rng.IntN(members), r.rng.IntN(maxQueues), r.rng.IntN(2) == 0
 	queues := r.ledger.declared()
@@ -153,7 +153,7 @@ func (r *run) replace(ctx context.Context) {
 	}
 }
 
-// declare lets a client declare one more queue, at some node that runs, and goes on without the answer.
+// declare lets a client declare one more queue through some node that runs, and does not wait for the answer.
 func (r *run) declare(ctx context.Context) {
 	first := r.rng.IntN(members)
 	if r.queues == maxQueues {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// door stands before what other nodes send to one. While it is shut all of that waits, and the
-// connections stay: the node is deaf and can speak. Its zero value is open; for concurrent use.
+// door guards what other nodes send to a node. While it is shut, all of that waits, and the connections stay: the
+// node can send but not receive. Its zero value is open; for concurrent use.
 type door struct {
 	mu   sync.Mutex
 	gate chan struct{} // closed when the door opens; nil: it is open

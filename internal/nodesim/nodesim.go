@@ -27,7 +27,7 @@ import (
 // DefaultActs is how many acts a run has before all heals.
 const DefaultActs = 14
 
-// Config says what is run.
+// Config is what is run.
 type Config struct {
 	Seed uint64
 	Acts int          // 0: DefaultActs
@@ -117,7 +117,7 @@ func (r *run) end() {
 	}
 }
 
-// say notes an act of the schedule.
+// say records an act of the schedule.
 func (r *run) say(format string, args ...any) {
 	r.acts = append(r.acts, fmt.Sprintf("%5d ms  ", time.Since(r.began).Milliseconds())+fmt.Sprintf(format, args...))
 }

@@ -16,7 +16,7 @@ import (
 
 // relay passes on what nodes send each other: each is found at an address where this process listens,
 // and knows the sender of packets by their port, and of connections by the process that has the other
-// end. So links can be cut and slowed each way for itself, without rights. All methods may be called
+// end. So each direction of a link can be cut and slowed separately, without privileges. All methods may be called
 // concurrently.
 type relay struct {
 	nodes   []*chaos.Node

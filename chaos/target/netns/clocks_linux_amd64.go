@@ -78,8 +78,8 @@ func (c *Cluster) Step(ctx context.Context, node string, d time.Duration) error 
 
 const (
 	stepTimeout = 10 * time.Second
-	// stopEvery is the time between two looks at whether all threads have stopped, which on a busy machine
-	// takes until each has had a processor.
+	// stopEvery is the interval between checks whether all threads have stopped, which on a busy machine takes until
+	// each has had a processor.
 	stopEvery = time.Millisecond
 	letGo     = 5 * time.Millisecond
 )

@@ -211,7 +211,7 @@ func (c *Cluster) Replug(ctx context.Context, node string) error {
 	return nil
 }
 
-// disk returns the disk of a node; that there is none is the caller's mistake in its name.
+// disk returns the disk of a node; if it does not exist, the caller gave a wrong name.
 func (c *Cluster) disk(node string) (*disk, error) {
 	d := c.disks[node]
 	if d == nil {
@@ -227,7 +227,7 @@ func (d *disk) release(ctx context.Context) {
 	}
 	_ = d.ioctl(fiThaw, 0) // it is not frozen, as a rule
 	if command(ctx, "umount", d.dir) != nil {
-		_ = command(ctx, "umount", "--lazy", d.dir) // whoever holds it goes with the namespaces
+		_ = command(ctx, "umount", "--lazy", d.dir) // its holders end with the namespaces
 	}
 }
 

@@ -117,8 +117,8 @@ func (w *wire) change(from, to string, f func(*link)) {
 	}
 }
 
-// A link holds back no more than linkPackets packets, and none for longer than linkTime: what
-// comes besides is lost, as where a router's buffer is full.
+// A link holds back no more than linkPackets packets, and none for longer than linkTime: what exceeds that is lost,
+// as when a router's buffer is full.
 const (
 	linkPackets = 4096
 	linkTime    = 2 * time.Second
@@ -154,7 +154,7 @@ func newLink() *link {
 	return l
 }
 
-// close lets what is held back arrive, and no more; the wire's lock keeps take away.
+// close delivers what is held back, and nothing after it; the wire's lock keeps take away.
 func (l *link) close() { close(l.held) }
 
 // take carries a packet with the link's faults, and reports whether they touched it.

@@ -37,7 +37,7 @@ type Cluster struct {
 
 var _ target.Cluster = (*Cluster)(nil)
 
-// pollEvery is how often a condition is looked at.
+// pollEvery is how often a condition is checked.
 const pollEvery = 100 * time.Millisecond
 
 // askTimeout bounds one question to one node, which may be hit.

@@ -199,8 +199,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAdmission demands a key where unauthenticated clients could gossip: a peer that gossips
-// can announce nodes that do not exist and, without TLS, speak for those that do.
+// validateAdmission demands a key where unauthenticated clients could gossip: a peer that gossips can announce nodes
+// that do not exist and, without TLS, impersonate those that do.
 func (c *Config) validateAdmission() []error {
 	switch c.Cluster.Admission {
 	case "open":
@@ -302,7 +302,7 @@ func (c *Config) Level() (slog.Level, error) {
 	return l, err
 }
 
-// ReadDefinitions reads the document to import; nil if there is none.
+// ReadDefinitions reads the document to import; nil without one.
 func (c *Config) ReadDefinitions() ([]byte, error) {
 	if c.Definitions.File == "" {
 		return nil, nil
@@ -314,7 +314,7 @@ func (c *Config) ReadDefinitions() ([]byte, error) {
 	return document, nil
 }
 
-// GossipKey reads the key file; nil if there is none.
+// GossipKey reads the key file; nil without one.
 func (c *Config) GossipKey() ([]byte, error) {
 	name := c.Cluster.GossipKeyFile
 	if name == "" {

@@ -167,8 +167,8 @@ func (k Key) Type() string {
 	}
 }
 
-// Find returns the settings with the name, or below it: all of timeouts, for example. The error names the
-// nearest one if there is none.
+// Find returns the settings with the name, or below it: all of timeouts, for example. If there is no such setting,
+// the error names the nearest one.
 func Find(name string) ([]Key, error) {
 	var below []Key
 	for _, k := range Keys() {

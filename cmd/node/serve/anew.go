@@ -10,12 +10,12 @@ import (
 	"github.com/quorate/quorate/internal/logtail"
 )
 
-// settingsEvery is the time between two looks at the file with settings.
+// settingsEvery is the interval between checks of the file with settings.
 const settingsEvery = 10 * time.Second
 
 // Anew is how a running node takes over changed settings: on SIGHUP, and when their file has changed.
 type Anew struct {
-	Asked <-chan os.Signal // each signal asks for a reload; nil: there is none
+	Asked <-chan os.Signal // each signal asks for a reload; nil: no signals
 	File  string           // with settings; "": none
 	// Load reads all settings and checks the files in them.
 	Load  func() (*config.Config, error)

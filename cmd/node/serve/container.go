@@ -16,7 +16,7 @@ const containerPart = 9
 const unlimitedMemory = math.MaxInt64 / 2
 
 // containerMemory returns the smallest memory limit of this process's control groups, version 1 or
-// 2, and of their parents; 0 if there is none. It looks for files below root.
+// 2, and of their parents; 0 without one. It looks for files below root.
 func containerMemory(root string) int64 {
 	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {

@@ -60,7 +60,7 @@ func againAfter(before uint64) time.Duration {
 	return min(againFirst<<min(before-1, 10), againLongest)
 }
 
-// slowly waits before a node ends if its next start will fare no better.
+// slowly waits before a node ends if its next start will fail too.
 func (n *node) slowly(ctx context.Context, err error) {
 	if code := ExitCode(err); code != ExitError {
 		n.log.Error("the node cannot start", "node", n.cfg.NodeID, "exit_code", code, "ends_in", refusalDelay, "error", err)

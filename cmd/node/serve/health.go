@@ -113,7 +113,7 @@ func (h *health) live() error {
 	return nil
 }
 
-// startup fails until the node has started, with how far the start is.
+// startup fails until the node has started; its error has the progress of the start.
 func (h *health) startup() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,8 +26,8 @@ const (
 	// is left to the runtime: the larger a heap, the longer a collection takes, and the less it matters.
 	collectUpTo = 256 << 20
 	// returnUpTo is how much memory a node at rest returns to the operating system at once, in bytes: a process with one
-	// processor does nothing else meanwhile, for 0.3 ms per MiB and more. The runtime returns more than that bit by bit,
-	// a GiB within half a minute.
+	// processor does nothing else meanwhile, for 0.3 ms per MiB and more. Beyond that, the runtime returns memory bit
+	// by bit, a GiB within half a minute.
 	returnUpTo = 128 << 20
 )
 

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// The file of the data directory with the token of this node's host (docs/security.md). It lets
-// operators back in who have lost every administrator's password. Whoever can read it can read all
-// of the node's data anyway.
+// The file of the data directory with the token of this node's host (docs/security.md). With it, operators who have
+// lost every administrator's password can log in again. Whoever can read it can read all of the node's data anyway.
 const (
 	hostTokenFile     = "administrator.token"
 	hostTokenFileMode = 0o600

@@ -90,7 +90,7 @@ func (n *node) readMetricsToken() error {
 	return nil
 }
 
-// withToken admits requests with the token, or all if there is none.
+// withToken admits requests with the token, or all if no token is set.
 func (n *node) withToken(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if want := n.metricsToken.Load(); want != nil {

@@ -69,7 +69,7 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 	}
 }
 
-// positions yields how far the logs of this node's members are.
+// positions yields the progress of the logs of this node's members.
 func (n *node) positions() iter.Seq2[uint64, metrics.Position] {
 	return func(yield func(uint64, metrics.Position) bool) {
 		for uid, p := range n.part.Positions() {
@@ -107,7 +107,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 	}
 }
 
-// quotaFigures converts the counts of quotas, and says how many publishes wait for one.
+// quotaFigures converts the counts of quotas, and returns how many publishes wait for one.
 func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
 	counts, waiting := n.broker.Limits.Counts()
 	out := make([]metrics.QuotaCount, len(counts))

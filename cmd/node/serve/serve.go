@@ -69,7 +69,7 @@ type node struct {
 	// metricsToken is the hash of the token that /metrics/queues needs; nil: none.
 	metricsToken atomic.Pointer[[sha256.Size]byte]
 	settings     atomic.Pointer[map[string]any] // in force, see keepSettings
-	failed       chan error                     // a listener ended unexpectedly, or nothing can be stored any more
+	failed       chan error                     // a listener ended unexpectedly, or nothing can be stored any longer
 
 	tokens    *oauth2.Backend // nil: backend oauth2 is off
 	directory *ldap.Backend   // nil: backend ldap is off

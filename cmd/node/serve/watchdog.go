@@ -18,7 +18,7 @@ const (
 	StopLimit = 25 * time.Second
 	// slowPhase is how long a phase of a stop may take without a line in the log.
 	slowPhase = time.Second
-	// waitsEvery is the time between two lines about a stop that goes on.
+	// waitsEvery is the interval between lines about a stop that takes long.
 	waitsEvery = 5 * time.Second
 	// maxStackBytes bounds the stacks that are written when a stop is given up. With more goroutines than mostSingly those
 	// with equal stacks are written once, with their number.
@@ -49,8 +49,8 @@ func newWatchdog(node string, log *slog.Logger) *watchdog {
 	return &watchdog{node: node, log: log, exit: os.Exit, stacks: os.Stderr, phase: phaseStart}
 }
 
-// within has the process end unless done is called within the time. The time begins with the first call; others can only
-// make it longer.
+// within makes the process end unless done is called within the time. The time begins with the first call; later
+// calls can only extend it.
 func (w *watchdog) within(limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *watchdog) within(limit time.Duration) {
 	w.report = time.AfterFunc(waitsEvery, w.waits)
 }
 
-// enter notes what the stop waits for from now on. It logs the phase before if that took long.
+// enter records what the stop waits for from now on. It logs the previous phase if that took long.
 func (w *watchdog) enter(phase string) {
 	w.mu.Lock()
 	was, took := w.phase, time.Since(w.since)
@@ -76,7 +76,7 @@ func (w *watchdog) enter(phase string) {
 	}
 }
 
-// waits logs what a stop waits for that goes on.
+// waits logs what a stop is still waiting for.
 func (w *watchdog) waits() {
 	w.mu.Lock()
 	phase, since, asked := w.phase, w.since, w.asked

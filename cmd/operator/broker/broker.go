@@ -158,7 +158,7 @@ func (p *Pool) Forget(name types.NamespacedName) {
 	}
 }
 
-// Close closes all connections. The pool gives no clients any more.
+// Close closes all connections. The pool returns no further clients.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

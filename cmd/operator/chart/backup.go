@@ -89,8 +89,8 @@ func partsFail() *batchv1.PodFailurePolicy {
 	}}}
 }
 
-// backupPod copies the cluster, and then removes old backups. Each is done by quoratectl out of the nodes' image. A pod
-// that takes the place of another one of its job finds a backup that is complete, and goes on behind it.
+// backupPod copies the cluster, and then removes old backups. Each is done by quoratectl out of the nodes' image. A
+// pod that replaces another one of its job finds a backup that is complete, and continues behind it.
 func backupPod(q *v1alpha1.QuorateCluster, set *Objects, labels map[string]string, authority bool) corev1.PodTemplateSpec {
 	node := set.Set.Spec.Template.Spec
 	yes, no, owner := true, false, int64(backupOwner)

@@ -31,7 +31,7 @@ import (
 const (
 	// notes is the chart's text for people.
 	notes = "NOTES.txt"
-	// managedBy is the label by which tools know who keeps an object.
+	// managedBy is the label by which tools know who manages an object.
 	managedBy = "app.kubernetes.io/managed-by"
 	// AnnotationTemplate is on a StatefulSet: a digest of its template of pods, as the operator wants it.
 	AnnotationTemplate = v1alpha1.Prefix + "template"
@@ -43,8 +43,8 @@ const (
 
 // Objects are what a cluster consists of. All have its namespace.
 type Objects struct {
-	// Set has the wanted template of pods, and updates pods when they are deleted: who deletes them, and
-	// when, is the operator's decision. Its replicas are those of Render.
+	// Set has the wanted template of pods, and updates pods when they are deleted: the operator decides when to
+	// delete them. Its replicas are those of Render.
 	Set *appsv1.StatefulSet
 	// Config has the nodes' file. Its name has a digest of the content, so that a pod sees the settings
 	// that belong to its template until it is replaced.

@@ -26,8 +26,8 @@ func GossipSecret(q *v1alpha1.QuorateCluster) string {
 // tree is a part of the chart's values.
 type tree = map[string]any
 
-// values says in the chart's words what a cluster shall be. What the specification leaves empty is left
-// to the chart's defaults.
+// values translates the specification of a cluster into the chart's values. What the specification leaves empty is
+// left to the chart's defaults.
 func values(q *v1alpha1.QuorateCluster, replicas int32, operator string) (chartutil.Values, error) {
 	s := &q.Spec
 	config, err := config(q)

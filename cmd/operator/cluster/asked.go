@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// oldest is how old a node's view of the cluster may be to decide by it.
+	// oldest is how old a node's view of the cluster may be for decisions.
 	oldest = 5 * time.Second
 	// kindRemove is the broker's name for the operation that removes a node.
 	kindRemove = "remove-node"
@@ -67,8 +67,8 @@ func (t *pass) askBroker(ctx context.Context) {
 	t.broker, t.seen.Broker = a, b
 }
 
-// isRegistered reports whether the cluster counts on a node. The list of nodes also has those that are only heard of, such
-// as one that was forgotten and still runs; a node that serves is none of these.
+// isRegistered reports whether the cluster counts on a node. The list of nodes also has nodes known only by gossip,
+// such as one that was forgotten and still runs; a node that serves is not one of these.
 func isRegistered(ctx context.Context, c *client.Client, node, state string) (bool, error) {
 	if state == running {
 		return true, nil
@@ -83,7 +83,7 @@ func isRegistered(ctx context.Context, c *client.Client, node, state string) (bo
 	}
 }
 
-// unsure says why a node's view of the cluster is nothing to decide by; "" if it is.
+// unsure returns why a node's view of the cluster must not be used for decisions, or "".
 func unsure(st client.ClusterStatus) string {
 	switch {
 	case st.Hindrance != "":
@@ -128,7 +128,7 @@ func (t *pass) ask(ctx context.Context, q Question) (Answer, error) {
 	case MayReplace:
 		plan, err := t.broker.client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node, DryRun: true})
 		return replaceable(plan, err)
-	case MayForget: // the plan of ForgetNode does not say what is lost
+	case MayForget: // the plan of ForgetNode does not show what is lost
 		plan, err := t.broker.client.ReplaceNode(ctx, client.ReplaceNodeRequest{Node: node, DryRun: true})
 		return answerOf(plan, err)
 	case MayRemove:
@@ -151,8 +151,8 @@ func (t *pass) next(node int) (names []string) {
 	return names
 }
 
-// answerOf reads a plan: its lines in capitals say what is refused or would be lost. That the broker refuses is an
-// answer; that it could not be asked is none.
+// answerOf reads a plan: its lines in capitals are what is refused or would be lost. A refusal by the broker is an
+// answer; a failure to ask it is not.
 func answerOf(plan client.StartedOperation, err error) (Answer, error) {
 	switch client.ClassOf(err) {
 	case client.PreconditionFailed, client.NotFound, client.NotAllowed, client.ResourceLocked, client.AccessRefused:
@@ -177,7 +177,7 @@ const (
 	wordsWaits  = "waits with an empty data directory"
 )
 
-// replaceable reads the plan of a replacement, which also says what the node came with.
+// replaceable reads the plan of a replacement, which also shows what the node came with.
 func replaceable(plan client.StartedOperation, err error) (Answer, error) {
 	against, err := answerOf(plan, err)
 	if err != nil || against != "" {

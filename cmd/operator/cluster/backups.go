@@ -133,7 +133,7 @@ func saidAt(e *corev1.Event) time.Time {
 	return last.Truncate(time.Second)
 }
 
-// judge finds the last job that succeeded, and says whether a later one has failed. It only computes.
+// judge finds the last job that succeeded, and reports whether a later one has failed. It only computes.
 func judge(namespace string, jobs []batchv1.Job) backups {
 	var good, bad *batchv1.Job
 	for i := range jobs {

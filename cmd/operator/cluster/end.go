@@ -15,8 +15,8 @@ import (
 	"github.com/quorate/quorate/cmd/operator/chart"
 )
 
-// end takes care of what the garbage collector of Kubernetes leaves: volume claims and secrets have no owner. They stay,
-// unless the specification says that they shall be deleted. Everything else is deleted as the object's own.
+// end takes care of what the garbage collector of Kubernetes leaves: volume claims and secrets have no owner. They
+// stay, unless the specification asks for their deletion. Everything else is deleted because the object owns it.
 func (r *Reconciler) end(ctx context.Context, q *v1alpha1.QuorateCluster) error {
 	if !controllerutil.ContainsFinalizer(q, finalizer) {
 		return nil

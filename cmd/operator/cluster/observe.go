@@ -33,7 +33,7 @@ func (t *pass) current(ctx context.Context) (*appsv1.StatefulSet, error) {
 	var set appsv1.StatefulSet
 	switch err := t.Client.Get(ctx, kube.ObjectKeyFromObject(t.q), &set); {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // there is none, which is no error
+		return nil, nil //nolint:nilnil // a missing one is no error
 	case err != nil:
 		return nil, err
 	case !ours(t.q, &set):
@@ -145,7 +145,7 @@ func neverStarts(c corev1.ContainerStatus) bool {
 	}, c.State.Waiting.Reason)
 }
 
-// stuckAfter is how long a pod waits for a machine before that needs a person: at first its volume is made.
+// stuckAfter is how long a pod may wait for a machine before that needs a person: at first its volume is created.
 const stuckAfter = time.Minute
 
 // stuck says, in the words of Kubernetes and of the node, why a pod does not start; "": it may start by itself.

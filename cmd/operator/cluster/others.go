@@ -21,9 +21,9 @@ func (t *pass) given() string {
 }
 
 // imageOfOthers reports whether somebody else has set the image of the nodes, such as by kubectl set image or kubectl rollout undo:
-// the API server does not count that field as the operator's any more. Nodes must not get such an image, which may be one that
-// cannot read what is finalised. When the operator puts the right one back the field is its own again, also if a webhook of
-// somebody else changes what is put there. Where the API server has kept no record, nobody has set anything.
+// the API server no longer counts that field as the operator's. Nodes must not get such an image, which may be unable
+// to read what is finalised. When the operator restores the right one, it owns the field again, even if somebody
+// else's webhook changes the value. If the API server has kept no record, nobody has set anything.
 func imageOfOthers(set *appsv1.StatefulSet) bool {
 	return len(set.ManagedFields) > 0 && !slices.ContainsFunc(set.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == v1alpha1.FieldManager && hasImage(m.FieldsV1)

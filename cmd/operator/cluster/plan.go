@@ -38,15 +38,15 @@ const (
 	DeleteClaim
 	// MarkLeaving notes on a claim that its node is about to be removed.
 	MarkLeaving
-	// RemoveNode has the broker move everything off a node and forget it.
+	// RemoveNode makes the broker move everything off a node and forget it.
 	RemoveNode
 	// CancelRemoval ends the removal of a node that is wanted again.
 	CancelRemoval
 	// Undrain lets a node serve again whose removal was cancelled.
 	Undrain
-	// ForgetNode has the broker forget a node that has neither pod nor volume.
+	// ForgetNode makes the broker forget a node that has neither pod nor volume.
 	ForgetNode
-	// ReplaceNode has the broker give up what a node had stored whose volume is lost.
+	// ReplaceNode makes the broker give up what a node whose volume is lost had stored.
 	ReplaceNode
 )
 
@@ -67,12 +67,12 @@ type Block struct {
 	Message   string
 }
 
-// Plan decides the next step, and says what is blocked. It only computes. While a step is blocked, others
-// that do not depend on it go on.
+// Plan decides the next step, and reports what is blocked. It only computes. While a step is blocked, others that do
+// not depend on it continue.
 //
 // What always holds: the StatefulSet loses a replica only when the broker has forgotten the node; a pod that
-// runs is taken only while all others are ready; a claim is deleted only when it was given up; a pod is not taken while its
-// claim is being deleted.
+// runs is taken only while all others are ready; a claim is deleted only after it was given up; a pod is not taken
+// while its claim is being deleted.
 func Plan(s *Seen) (Step, []Block) {
 	p := planner{Seen: s}
 	for _, stage := range []func() (Step, bool){
@@ -118,7 +118,7 @@ func (p *planner) handsOff() (Step, bool) {
 	return wait("hands off: %s", p.HandsOff)
 }
 
-// tooOld says why nodes do not get the image that is asked for. All else goes on with the one that they keep.
+// tooOld reports why nodes do not get the requested image. Everything else continues with the image that they keep.
 func (p *planner) tooOld() (Step, bool) {
 	if p.TooOld != "" {
 		p.block(v1alpha1.ConditionUpgradeBlocked, reasonTooOld, p.TooOld)

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// finalizer keeps a cluster's object until what shall go with it is gone.
+	// finalizer keeps a cluster's object until what must be deleted with it is gone.
 	finalizer = v1alpha1.Prefix + "cluster"
 	// administrator is the user as whom the operator logs in.
 	administrator = "quorate-operator"
@@ -238,7 +238,7 @@ func (t *pass) own(ctx context.Context, u *unstructured.Unstructured) (bool, err
 	return true, nil
 }
 
-// send has the API server give an object the fields that the operator wants, and leaves others alone. Kinds that
+// send makes the API server set the fields that the operator wants on an object, and leaves others alone. Kinds that
 // Kubernetes does not know belong to other operators: the error names what to install.
 func (t *pass) send(ctx context.Context, u *unstructured.Unstructured) error {
 	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(t.q, v1alpha1.GroupVersion().WithKind("QuorateCluster"))})

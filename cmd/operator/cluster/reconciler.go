@@ -35,7 +35,7 @@ const (
 	later = 30 * time.Second
 	// askedMost bounds the questions of a pass. Each node is asked about once for each topic at most.
 	askedMost = 400
-	// parallel is how many clusters are looked after at the same time.
+	// parallel is how many clusters are reconciled at the same time.
 	parallel = 4
 )
 
@@ -141,7 +141,7 @@ func (t *pass) again(step Step) time.Duration {
 	return later
 }
 
-// passing reports whether something that is blocked may go on at any moment: the broker sends no news.
+// passing reports whether something that is blocked may continue at any moment: the broker does not announce it.
 func passing(b Block) bool {
 	switch b.Condition {
 	case v1alpha1.ConditionStorageBlocked, v1alpha1.ConditionVolumesLeft, v1alpha1.ConditionHandsOff:

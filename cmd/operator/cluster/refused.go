@@ -39,7 +39,7 @@ type refusal struct {
 	kind    string
 	reason  string // of the condition
 	message string
-	// lacking: there is none, or it is not the cluster's.
+	// lacking: it does not exist, or is not the cluster's.
 	lacking bool
 }
 
@@ -77,7 +77,7 @@ func (t *pass) ensure(ctx context.Context, kind string, o kube.Object) {
 	t.note(kind, !there, err)
 }
 
-// lacks says what a new pod could not start without, and that is not there; "": nothing. A new cluster is not opened to
+// lacks returns what is missing and a new pod could not start without; "": nothing. A new cluster is not opened to
 // everybody because its NetworkPolicy is refused, and waits for its certificates too.
 func (t *pass) lacks() string {
 	fresh := t.fresh()

@@ -1,8 +1,8 @@
 package cluster
 
-// Seen is what was seen of a cluster at one time, and what its specification asks for. It is all that
-// a decision depends on: the operator may be killed after any step, and the next one goes on from what
-// is seen then. Nodes are named by their ordinal.
+// Seen is what was seen of a cluster at one time, and what its specification asks for. It is all that a decision
+// depends on: the operator may be killed after any step, and the next one continues from what is seen then. Nodes are
+// named by their ordinal.
 type Seen struct {
 	// Wanted is how many nodes the specification asks for.
 	Wanted int
@@ -35,7 +35,7 @@ type Seen struct {
 	Claims map[int]Claim
 	// Founded: the broker has answered once.
 	Founded bool
-	// Broker is nil if it could not be asked; Unasked says why.
+	// Broker is nil if it could not be asked; Unasked has the reason.
 	Broker  *Broker
 	Unasked string
 	// Answers to what Plan asked about before, in the same pass.
@@ -149,7 +149,7 @@ func (b *Broker) has(node int) bool {
 	return is
 }
 
-// highestPod returns the highest ordinal of a pod; -1 if there is none.
+// highestPod returns the highest ordinal of a pod, or -1.
 func (s *Seen) highestPod() int {
 	top := -1
 	for i := range s.Pods {
@@ -158,7 +158,7 @@ func (s *Seen) highestPod() int {
 	return top
 }
 
-// highestClaim returns the highest ordinal of a claim with data that may be needed; -1 if there is none.
+// highestClaim returns the highest ordinal of a claim with data that may be needed, or -1.
 func (s *Seen) highestClaim() int {
 	top := -1
 	for i, c := range s.Claims {

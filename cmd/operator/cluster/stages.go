@@ -205,7 +205,7 @@ func (p *planner) down() (Step, bool) {
 	return Step{Do: SetReplicas, Replicas: top, Why: fmt.Sprintf("ending the pod of node %d, which the cluster has forgotten", top)}, true
 }
 
-// remove has the broker move everything off a node and forget it.
+// remove makes the broker move everything off a node and forget it.
 func (p *planner) remove(node int) (Step, bool) {
 	pod, is := p.Pods[node]
 	switch {

@@ -27,7 +27,7 @@ func (t *pass) unused(ctx context.Context) {
 			t.note(u.GetKind(), false, t.drop(ctx, u))
 		}
 	}
-	if t.q.Spec.TLS != nil && t.set != nil { // the StatefulSet says how many nodes there are
+	if t.q.Spec.TLS != nil && t.set != nil { // the StatefulSet has the number of nodes
 		t.note(kindCertificate, false, t.formerCertificates(ctx, t.drawn))
 	}
 }

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// annotationVersions is on a QuorateCluster, with what is known of versions of stored state. An image does not say what
-	// its build reads before it runs, so what those that ran have said is kept for a way back to them.
+	// annotationVersions is on a QuorateCluster, with what is known about versions of stored state. An image does not
+	// show what its build reads before it runs, so the reports of images that ran are kept for a way back to them.
 	annotationVersions = v1alpha1.Prefix + "versions"
-	// keptImages is of how many images it is kept what they read.
+	// keptImages is for how many images it is kept what they read.
 	keptImages = 10
 	// reasonTooOld is the reason of ConditionUpgradeBlocked for an image whose build cannot read what is finalised.
 	reasonTooOld = "TooOld"
@@ -51,7 +51,7 @@ func versionsOf(q *v1alpha1.QuorateCluster) versions {
 	return v
 }
 
-// ran notes what the image that ran last reads.
+// ran records what the image that ran last reads.
 func (v *versions) ran(image string, reads uint32) {
 	v.Images = slices.DeleteFunc(v.Images, func(i imageVersion) bool { return i.Image == image })
 	v.Images = append(v.Images, imageVersion{image, reads})
@@ -167,7 +167,8 @@ func (t *pass) look() {
 // saysReads are the words with which a node of any build ends that cannot read what is stored, see package cluster/metadata.
 var saysReads = regexp.MustCompile(`this build reads version ([0-9]+) of stored state`)
 
-// endedReading returns which version a pod's node has said that it reads when it ended because that is too old; 0: it has not.
+// endedReading returns the version that a pod's node reads, as it reported when it ended because that is too old; 0:
+// it did not.
 func endedReading(pod *corev1.Pod) uint32 {
 	for _, c := range pod.Status.ContainerStatuses {
 		for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {

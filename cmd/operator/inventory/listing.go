@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// listing is one kind of objects in a cluster, as they were listed last. The owner of its fields is whoever
-// holds busy.
+// listing is one kind of objects in a cluster, as they were listed last. The holder of busy owns its fields.
 type listing[K comparable, V any] struct {
-	// busy has one place. A channel takes the place of a mutex, because listing may take long and those who
-	// wait for it must be able to give up.
+	// busy has one place. It is a channel instead of a mutex, because listing may take long and callers that wait for
+	// it must be able to give up.
 	busy  chan struct{}
 	load  func(context.Context) (map[K]V, error)
 	items map[K]V
@@ -32,7 +31,7 @@ func (l *listing[K, V]) lock(ctx context.Context) error {
 
 func (l *listing[K, V]) unlock() { <-l.busy }
 
-// get returns one object from a listing that is not older than maxAge; whoever finds it older lists anew, and
+// get returns one object from a listing that is not older than maxAge; a caller that finds it older lists again, and
 // all others wait for that.
 func (l *listing[K, V]) get(ctx context.Context, key K, maxAge time.Duration) (v V, ok bool, err error) {
 	if err := l.lock(ctx); err != nil {

@@ -1,6 +1,6 @@
 // Package metrics has the operator's own figures, beside those of controller-runtime: how many objects have which
-// conditions, how often a look at one ended in an error, and when each cluster last answered. docs/kubernetes-operator.md
-// explains each.
+// conditions, how often reconciling one ended in an error, and when each cluster last answered.
+// docs/kubernetes-operator.md explains each.
 //
 // The labels are bounded: kinds, conditions and reasons are the operator's own words, or Kubernetes' for failed jobs; of
 // clusters there is a series for each. No label has a name that users choose for anything but a cluster.
@@ -170,7 +170,7 @@ func conditionsOf(o runtime.Object) []metav1.Condition {
 	return nil
 }
 
-// collectLooks says how long ago each cluster answered.
+// collectLooks collects how long ago each cluster answered.
 func (m *Metrics) collectLooks(out chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	hashChars = 12
 	// proposalAge is when a proposal that waits for approval is compared with the cluster again.
 	proposalAge = 5 * time.Minute
-	// progressWait is how often the progress of an operation is looked at.
+	// progressWait is how often the progress of an operation is checked.
 	progressWait = 2 * time.Second
 )
 

@@ -2,8 +2,9 @@
 // would move: propose, approve, progress, done.
 //
 // The proposal is the broker's own dry run. Right before the start the broker is asked again, and if it would now do
-// something else, that is proposed instead. The status says which phase a rebalance is in; whether an operation runs, the
-// broker says. So an operator that was killed between any two steps finds the operation it had begun, or begins it.
+// something else, that is proposed instead. The status has the phase of a rebalance; the broker knows whether an
+// operation runs. So an operator that was killed between any two steps finds the operation it had begun, or begins
+// it.
 package rebalance
 
 import (
@@ -135,9 +136,9 @@ func (r *reconciler) hold(ctx context.Context, o *v1alpha1.QuorateRebalance) err
 	return r.kube.Patch(ctx, o, kube.MergeFromWithOptions(before, kube.MergeFromWithOptimisticLock{}))
 }
 
-// idle leaves the object until its proposal is old, or until a person asks for something. It asks no cluster: one that is away says
-// nothing about what was done. An approval or a cancellation that comes after the end is taken away, or the next proposal would
-// begin, or not be made, by what nobody has said about it.
+// idle leaves the object until its proposal is old, or until a person asks for something. It asks no cluster, because
+// what was done does not depend on whether one answers. An approval or a cancellation that comes after the end is
+// removed. Otherwise it would start or prevent the next proposal, for which it was not meant.
 func (l *look) idle(ctx context.Context, now time.Time) (ctrl.Result, error) {
 	if s := &l.o.Status; s.Phase == v1alpha1.RebalanceProposalReady {
 		return ctrl.Result{RequeueAfter: max(proposalAge-now.Sub(s.Proposal.MadeAt.Time), time.Second)}, nil
@@ -207,7 +208,8 @@ func (l *look) plan(ctx context.Context, now time.Time) (*v1alpha1.RebalanceProp
 	return proposalOf(plan, now), nil
 }
 
-// start records that it begins before it begins: whoever finds that record without an operation looks for one.
+// start records that it begins before it begins: a later reconciliation that finds this record without an operation
+// looks for one.
 func (l *look) start(ctx context.Context, now time.Time) (time.Duration, error) {
 	p, err := l.plan(ctx, now)
 	if err != nil {
@@ -269,7 +271,8 @@ func (l *look) resume(ctx context.Context, now time.Time) (time.Duration, error)
 	return l.propose(ctx, now)
 }
 
-// follow looks how far the operation is. One whose node has ended is gone with it: what is left to move is proposed anew.
+// follow checks the progress of the operation. An operation is gone if its node has ended: what is left to move is
+// proposed again.
 func (l *look) follow(ctx context.Context, now time.Time) (time.Duration, error) {
 	op, err := l.c.Operation(ctx, l.o.Status.Operation.ID)
 	if client.ClassOf(err) == client.NotFound {
@@ -325,7 +328,7 @@ func (l *look) say(ready metav1.ConditionStatus, reason, message string) {
 	})
 }
 
-// troubled says why the cluster could not be asked. The phase stays, so that the step is repeated.
+// troubled reports why the cluster could not be asked. The phase stays, so that the step is repeated.
 func (l *look) troubled(err error) {
 	reason, message := "Refused", err.Error()
 	var notReady *broker.NotReadyError

@@ -48,7 +48,7 @@ type Refusal struct {
 	Reason string
 	// Field of the object that demands it.
 	Field *field.Path
-	// Message says what is not allowed, and the remedy.
+	// Message is what is not allowed, and the remedy.
 	Message string
 }
 
@@ -112,7 +112,7 @@ func (x *check) refuse(reason string, at *field.Path, format string, args ...any
 		fmt.Sprintf(format, args...) + " in its spec.topology.allowedNamespaces"})
 }
 
-// entryOf returns the entry for a namespace; nil: there is none. That for all does not speak of the cluster's own.
+// entryOf returns the entry for a namespace, or nil. The entry for all does not apply to the cluster's own namespace.
 func entryOf(c *v1alpha1.QuorateCluster, namespace string) *v1alpha1.NamespaceScope {
 	var all *v1alpha1.NamespaceScope
 	for i := range c.Spec.Topology.AllowedNamespaces {

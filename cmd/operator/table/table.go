@@ -150,7 +150,7 @@ func fromInteger(v any) message.Value {
 type Difference struct {
 	// Field of the specification, such as arguments[x-max-length].
 	Field string
-	// Wanted and Found are the values as texts; Absent says that there is none.
+	// Wanted and Found are the values as texts, or Absent.
 	Wanted, Found string
 }
 

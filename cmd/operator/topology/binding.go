@@ -53,7 +53,7 @@ func (b binding) compare(ctx context.Context, s *session) (bool, []table.Differe
 func (b binding) apply(ctx context.Context, s *session) (created bool, err error) {
 	o := as[*v1alpha1.QuorateBinding](s.object)
 	status := &o.Status
-	status.Arguments = recorded(status) // it stays if a call fails, after which the condition does not show it any more
+	status.Arguments = recorded(status) // it stays if a call fails, after which the condition no longer shows it
 	err = s.call(ctx, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b.request()) })
 	if err != nil {
 		return false, err

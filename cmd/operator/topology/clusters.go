@@ -19,7 +19,8 @@ type Brokers interface {
 	Of(ctx context.Context, c *v1alpha1.QuorateCluster) (*client.Client, error)
 }
 
-// clientAge is how long a client is used before the Brokers are asked for it anew, which costs calls to the API server.
+// clientAge is how long a client is used before the Brokers are asked for it again, which costs calls to the API
+// server.
 const clientAge = 5 * time.Second
 
 // clusters has what the controllers of all kinds share about each cluster.

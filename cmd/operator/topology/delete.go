@@ -34,7 +34,7 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 	switch {
 	case c == nil && v.reason == reasonFailed:
 		return ctrl.Result{}, errors.New(v.message)
-	case c == nil: // there is no cluster any more
+	case c == nil: // the cluster is gone
 		return r.release(ctx, o, "nothing was deleted in the broker: "+v.message)
 	}
 	if refused := scope.Check(c, o.GetNamespace(), removalDemand(o, x)); len(refused) > 0 {
@@ -54,9 +54,9 @@ func (r *reconciler) delete(ctx context.Context, o object) (ctrl.Result, error) 
 	return r.release(ctx, o, "deleted the "+x.words())
 }
 
-// removalDemand is what an object needs to be allowed to delete what it stands for. A user that the operator has made, or
-// changed, for the object is given no tags any more. One that it has not may be somebody else's, whom the object must not
-// reach by asking for tags that nobody allows to it.
+// removalDemand is what an object needs to be allowed to delete what it stands for. A user that the operator has
+// created or changed for the object no longer gets tags. Any other user may be somebody else's, and the object must
+// not reach it by asking for tags that it is not allowed.
 func removalDemand(o object, x subject) scope.Demand {
 	d := x.Demand()
 	if u, is := o.(*v1alpha1.QuorateUser); is && u.Status.PasswordVersion != "" {
@@ -90,7 +90,7 @@ func (r *reconciler) release(ctx context.Context, o object, why string) (ctrl.Re
 	return ctrl.Result{}, kube.IgnoreNotFound(r.kube.Patch(ctx, o, kube.MergeFrom(before)))
 }
 
-// blocked says why the object cannot go yet, and how it can.
+// blocked reports why the object cannot be deleted yet, and how it can.
 func (r *reconciler) blocked(ctx context.Context, o object, x subject, err error) (ctrl.Result, error) {
 	status, now := o.Common(), time.Now()
 	before := as[object](o.DeepCopyObject())

@@ -64,8 +64,8 @@ type kind struct {
 	read func(object) (subject, field.ErrorList)
 	// removal is what the specification wants when the object is deleted.
 	removal func(object) removal
-	// remedy says what to do about differences, which are only shown then; "": the broker can change what exists, and
-	// the operator mends them.
+	// remedy is what to do about differences, which are then only shown; "": the broker can change what exists, and
+	// the operator corrects them.
 	remedy string
 }
 
@@ -166,8 +166,8 @@ func gone(err error) error {
 	return err
 }
 
-// as returns an object as what it is known to be: each kind is handed its own objects alone, and a copy has the type of
-// the original.
+// as returns an object as what it is known to be: each kind gets only its own objects, and a copy has the type of the
+// original.
 func as[T any](o any) T {
 	return o.(T) //nolint:errcheck // anything else is a fault of this package, which must be loud
 }

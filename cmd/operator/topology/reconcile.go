@@ -162,8 +162,8 @@ const (
 	showDrift
 )
 
-// decide compares no more than it is given: what is missing is made, what differs is mended where the broker can do
-// that, and shown where it cannot.
+// decide compares only what it is given: what is missing is created, what differs is corrected if the broker can do
+// that, and otherwise shown.
 func decide(found bool, differences []table.Difference, mends bool) step {
 	switch {
 	case found && len(differences) == 0:

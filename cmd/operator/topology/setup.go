@@ -1,13 +1,14 @@
 // Package topology keeps what is in the brokers as objects of Kubernetes describe it: queues, exchanges, bindings,
 // policies, users and permissions.
 //
-// One reconciler serves all kinds. A kind says what its objects want, how that compares with what the broker has, and
-// how to make and remove it. An object whose specification is new is applied by one call. After that it is compared, once
-// in a resync, with a listing that all objects of its cluster share; so ten thousand objects that nobody touches cost a
-// few calls. What was changed in the broker is put back where the broker can change it, and shown where it cannot.
+// One reconciler serves all kinds. A kind defines what its objects want, how that compares with what the broker has,
+// and how to make and remove it. An object whose specification is new is applied by one call. After that it is
+// compared, once in a resync, with a listing that all objects of its cluster share; so ten thousand objects that
+// nobody touches cost a few calls. What was changed in the broker is put back where the broker can change it, and
+// shown where it cannot.
 //
-// The reconcilers keep nothing between two looks but the listings: after the operator was killed at any point, the next
-// look continues from what objects and broker say.
+// The reconcilers keep only the listings between two reconciliations: after the operator was killed at any point, the
+// next reconciliation continues from the state of objects and broker.
 package topology
 
 import (
@@ -57,7 +58,7 @@ type Config struct {
 	Metrics *metrics.Metrics
 	// Resync is how often each object is compared with the broker; 0: 5 minutes.
 	Resync time.Duration
-	// Workers is how many objects of one kind are looked at at the same time; 0: 8.
+	// Workers is how many objects of one kind are reconciled at the same time; 0: 8.
 	Workers int
 }
 
@@ -121,8 +122,8 @@ func onlyDeleted() predicate.Predicate {
 	}
 }
 
-// clusterChanged passes clusters that came, went, began to serve, or allow other namespaces; a look at all their objects is
-// due then. A cluster that begins to serve need not be left alone any more.
+// clusterChanged passes clusters that came, went, began to serve, or allow other namespaces; then all their objects
+// must be reconciled. A cluster that begins to serve need no longer be left alone.
 func (r *reconciler) clusterChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

@@ -45,7 +45,7 @@ type verdict struct {
 	message string
 	// drifted has the differences that are left, as a text; "": none.
 	drifted string
-	// after is when to look again; 0: when something changes.
+	// after is when to reconcile again; 0: when something changes.
 	after time.Duration
 }
 

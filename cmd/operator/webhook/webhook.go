@@ -1,7 +1,7 @@
 // Package webhook refuses objects whose specification has faults, or is more than their cluster allows to their namespace,
 // when they are written: with the field, its value and the remedy, found by the broker's own code in package spec and by
-// package scope. It is a help to whoever writes them and protects nothing: the controllers find the same faults and show
-// them in a condition, so the API server may go on without it (failurePolicy: Ignore).
+// package scope. It helps the author and protects nothing: the controllers find the same faults and show them in a
+// condition, so the API server may continue without it (failurePolicy: Ignore).
 package webhook
 
 import (
