@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/bench/peers"
 )
 
-// aim is what a workload may cost, and how fast it shall be. A goal that is zero is none.
+// aim is what a workload may cost, and how fast it must be. A goal of zero is no goal.
 type aim struct {
 	load                    peers.Workload
 	grpc, amqp, client      goal // server processor time over either protocol, and the client's over gRPC: s/million

@@ -234,7 +234,7 @@ func (c *confirms) await() {
 	c.awaited = time.Now()
 }
 
-// confirmed notes the confirm of a message.
+// confirmed records the confirm of a message.
 func (c *confirms) confirmed(sent time.Time) {
 	now := time.Now()
 	c.mu.Lock()

@@ -20,7 +20,7 @@ const (
 	restartQueue  = "restart"
 	restartEvery  = 5 * time.Millisecond // from a confirm to the next message
 	restartBytes  = 100                  // of a body
-	settledAfter  = 20                   // confirms, by which publishing goes on
+	settledAfter  = 20                   // confirms, after which publishing counts as continuing
 )
 
 // runRestarts measures nodes at rest and clients of nodes that are restarted, prints the table and stores the rows.
@@ -156,8 +156,8 @@ func (x *gaps) publish(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// meanwhile publishes while something is done, and returns the longest time without a confirm from its begin until
-// publishing goes on after its end.
+// meanwhile publishes while something is done, and returns the longest time without a confirm from its beginning
+// until publishing continues after its end.
 func meanwhile(ctx context.Context, c *client.Client, do func() error) (gap time.Duration, err error) {
 	publishing, stop := context.WithCancel(ctx)
 	defer stop()

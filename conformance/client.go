@@ -161,7 +161,7 @@ func (c *Client) Call(do string, args map[string]any) (Answer, error) {
 func (c *Client) Close() error {
 	_ = c.in.Close() // it ends when its input ends
 	go func() {
-		for range c.answers { // answers that nothing waits for any more
+		for range c.answers { // answers for which nothing waits any longer
 		}
 	}()
 	done := make(chan error, 1)

@@ -53,14 +53,14 @@ func onlyScaler(dir string) error {
 	return errors.Join(os.Mkdir(to, 0o700), os.WriteFile(filepath.Join(to, "main.go"), program, 0o600))
 }
 
-// scalerAnswer is what the scaler says of a queue, or of several.
+// scalerAnswer is the scaler's answer about a queue, or several.
 type scalerAnswer struct {
 	Value  float64 `json:"value"`
 	Active bool    `json:"active"`
 	Error  string  `json:"error"`
 }
 
-// scalerCase is a trigger, and what the scaler must say of it.
+// scalerCase is a trigger, and the answer that the scaler must give.
 type scalerCase struct {
 	name    string
 	trigger map[string]string
@@ -275,7 +275,7 @@ func (s *scaler) try(ctx context.Context, x *scalerCase) (fault string, err erro
 	}
 }
 
-// fault says how an answer is not as it must be; "": it is.
+// fault describes how an answer differs from the wanted one; "": not at all.
 func (x *scalerCase) fault(got scalerAnswer) string {
 	right := got.Value == x.want.Value && got.Active == x.want.Active && got.Error == ""
 	switch {

@@ -48,8 +48,9 @@ func specs(ctx context.Context, dir string, q *Quorate) (r LibraryTests, err err
 	return judgeSpecs(text, rabbitHoleDifferences())
 }
 
-// pointSpecs has the specs use a node. They wait for RabbitMQ to collect statistics, for 5 s each time; here figures are
-// read when somebody asks. And they compare the whole of an answer 404, whose reason here names what there is not.
+// pointSpecs makes the specs use a node. They wait for RabbitMQ to collect statistics, for 5 s each time; here
+// figures are read when somebody asks. They also compare the whole of an answer 404, whose reason here names what
+// does not exist.
 func pointSpecs(dir string, n *chaos.Node) error {
 	_, port, err := net.SplitHostPort(n.AMQP)
 	if err != nil {

@@ -97,7 +97,7 @@ type load struct {
 	sent, received     atomic.Int64
 	confirmed, refused atomic.Int64  // refused messages count as confirmed as well
 	done               chan struct{} // closed when every sent message was received
-	closed             atomic.Bool   // no more messages will be sent
+	closed             atomic.Bool   // no further messages will be sent
 	once               sync.Once
 	lost               chan error // capacity 1: why a connection ended
 }
@@ -281,7 +281,7 @@ func (p *sender) run(ctx context.Context) error {
 	return nil
 }
 
-// pause is the time from one message to the next; 0: there is none.
+// pause is the time from one message to the next; 0: no pause.
 func (p *sender) pause() time.Duration {
 	if p.l.w.Rate == 0 {
 		return 0

@@ -39,7 +39,7 @@ type provenance struct {
 	} `json:"runDetails"`
 }
 
-// inTotoStatement is the envelope that ties a predicate to the files that it speaks of.
+// inTotoStatement is the envelope that ties a predicate to the files that it describes.
 type inTotoStatement struct {
 	Type          string     `json:"_type"`
 	Subject       []resource `json:"subject"`

@@ -214,7 +214,7 @@ func (r *run) drain(ctx context.Context, q queue) {
 	r.ledger.judge(q, seen)
 }
 
-// left says what a queue still holds.
+// left is what a queue still holds.
 type left struct {
 	queue            string
 	ready, unsettled uint64

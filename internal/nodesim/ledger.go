@@ -39,7 +39,7 @@ func newLedger() *ledger {
 	return &ledger{fates: map[id.QueueUID]map[string]fate{}, leaders: map[string]string{}}
 }
 
-// broke notes the first rule that does not hold.
+// broke records the first rule that does not hold.
 func (l *ledger) broke(rule, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *ledger) broken() *Violation {
 	return l.first
 }
 
-// declare notes a declare that was answered.
+// declare records a declare that was answered.
 func (l *ledger) declare(name string, uid id.QueueUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,14 +70,14 @@ func (l *ledger) declared() []queue {
 	return slices.Clone(l.queues)
 }
 
-// send notes a message before it is handed to a node.
+// send records a message before it is handed to a node.
 func (l *ledger) send(q id.QueueUID, body string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fates[q][body] = unknown
 }
 
-// confirm notes that a publisher got a confirm for its message.
+// confirm records that a publisher got a confirm for its message.
 func (l *ledger) confirm(q id.QueueUID, body string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

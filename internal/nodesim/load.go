@@ -62,8 +62,8 @@ func (r *run) publish(ctx context.Context) {
 	}
 }
 
-// watch holds what each node says against what there is: one whose view counts as fresh knows every queue that
-// was there before the oldest moment at which such a view can have been confirmed (EX-16).
+// watch compares the answers of each node with reality: a node whose view counts as fresh knows every queue that
+// existed before the oldest moment at which such a view can have been confirmed (EX-16).
 func (r *run) watch() {
 	r.every(lookEvery, func() {
 		for _, n := range r.nodes {

@@ -25,7 +25,8 @@ import (
 const members = 3
 
 const (
-	// staleness is how old a view may be that says what there is not: short, so that a run sees it exceeded.
+	// staleness is how old a view may be for a node to answer that something does not exist: short, so that a run
+	// sees it exceeded.
 	staleness = time.Second
 	// patience is how long commands and confirms are waited for, and with it how long a fault may hold up a client.
 	patience = 3 * time.Second
@@ -108,7 +109,7 @@ func (n *node) start(ctx context.Context) error {
 // has to follow.
 func (n *node) cut(loss vfs.Loss, random *rand.Rand) { n.disk = n.disk.Crash(loss, random) }
 
-// stop ends the process. After a cut its errors are those of a log that has no disk any more.
+// stop ends the process. After a cut its errors are those of a log that has lost its disk.
 func (n *node) stop() {
 	c := n.live.Swap(nil)
 	if c == nil {

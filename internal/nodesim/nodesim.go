@@ -5,8 +5,8 @@
 //
 // A run ends at the first rule that does not hold: a confirmed message is lost, one is invented or stored twice
 // (PUB-5 to PUB-7); a declared queue is gone, or is another one; two nodes lead a group in one term; a node
-// says what there is not by an old view of the catalog (EX-16); a change of members does not end (RE-3); the cluster
-// is not whole again after all has healed.
+// answers from an old view of the catalog that something does not exist (EX-16); a change of members does not end
+// (RE-3); the cluster is not whole again after all has healed.
 //
 // A seed decides which faults there are, in which order, how far apart, and what a power cut leaves. It does not decide
 // how goroutines, sockets and timers fall in between: the same seed is the same schedule, and not the same run.
@@ -72,10 +72,10 @@ type run struct {
 
 	ending chan struct{}
 	loads  sync.WaitGroup
-	quiet  atomic.Bool // nothing is published any more
+	quiet  atomic.Bool // nothing more is published
 }
 
-// Run runs one seed. The error is a *Violation, or says why the nodes could not be set up.
+// Run runs one seed. The error is a *Violation, or the reason why the nodes could not be set up.
 func Run(ctx context.Context, c Config) (Result, error) {
 	if c.Acts == 0 {
 		c.Acts = DefaultActs

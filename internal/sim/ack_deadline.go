@@ -22,7 +22,7 @@ func newAckDeadlines() ackDeadlines {
 	}
 }
 
-// opened notes what a Checkout asks for.
+// opened records what a Checkout asks for.
 func (s *ackDeadlines) opened(c *quorumq.Checkout) {
 	delete(s.own, c.Consumer)
 	if c.HasTimeout {
@@ -86,7 +86,7 @@ func (s *ackDeadlines) checkNotices(l *ledger, ns []quorumq.Notice) {
 	}
 }
 
-// answered notes that a consumer has decided about what timed out.
+// answered records that a consumer has decided about what timed out.
 func (s *ackDeadlines) answered(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange) {
 	for m := range s.late[k] {
 		if slices.ContainsFunc(rs, func(r quorumq.MsgIDRange) bool { return r.First <= m && m <= r.Last }) {
@@ -133,14 +133,14 @@ type use struct {
 
 func newUse() use { return use{subscribed: make(map[quorumq.ConsumerKey]bool)} }
 
-// begin notes the first use only.
+// begin records only the first use.
 func (u *use) begin(now quorumq.Time) {
 	if u.at == 0 {
 		u.at = now
 	}
 }
 
-// left notes that a consumer is gone, or cancelled.
+// left records that a consumer is gone, or cancelled.
 func (u *use) left(k quorumq.ConsumerKey, now quorumq.Time) {
 	if u.subscribed[k] {
 		delete(u.subscribed, k)

@@ -51,7 +51,7 @@ func (w *world) allActs() []act {
 	}
 }
 
-// stress makes sure that a planted fault has its occasions.
+// stress makes sure that a planted fault has occasions to show.
 func (s *swarm) stress() {
 	s.elect, s.breaks, s.restore, s.switches = max(s.elect, 40), max(s.breaks, 60), max(s.restore, 60), max(s.switches, 30)
 }

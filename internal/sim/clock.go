@@ -29,7 +29,7 @@ type clocks struct {
 	wall    time.Duration // by how much the wall clock is ahead of the monotonic one
 
 	steering *clock.Steering
-	stale    bool // off the time after a pause, or for want of others, and has not found out yet
+	stale    bool // off the time after a pause, or for lack of others, and not yet aware of it
 }
 
 // truth is the true time, since the Unix epoch.
@@ -79,7 +79,7 @@ func (c *clocks) claim(r clock.Reading) clock.Claim {
 // off is how far the clock of the cluster is from the truth.
 func (c *clocks) off() time.Duration { return (c.moment().Time - c.w.truth()).Abs() }
 
-// right sets the clocks right, but for a little.
+// right sets the clocks almost right.
 func (c *clocks) right() {
 	c.rate = 1
 	c.read(0)
@@ -179,7 +179,7 @@ func (n *node) knowsTime() bool {
 	return !n.w.swarm.clocks || n.clocks.grade() != clock.Unsynchronized || n.w.cfg.Fault == FaultHastyClock
 }
 
-// passing is how a queue's time has gone on, less the true time, in ms.
+// passing is how far a queue's time has advanced, less the true time, in ms.
 type passing struct {
 	known     bool
 	low, high int64

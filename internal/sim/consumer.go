@@ -15,7 +15,7 @@ type consumer struct {
 	w       *world
 	place   int // of its queue in the chain
 	autoAck bool
-	credit  bool  // it says how many it takes
+	credit  bool  // it sets how many it takes
 	gets    bool  // it asks for each message (DEL-5)
 	timeout int64 // its own, ms; 0: none (CT-1)
 
@@ -65,8 +65,8 @@ func (c *consumer) attach() {
 // lost is the end of the node or of the queue.
 func (c *consumer) lost() { c.node, c.end, c.got = -1, nil, nil }
 
-// gone is the news that the queue does not know the consumer. It may come from a leader
-// of the past, who never knew it; so the session is closed for good.
+// gone handles the report that the queue does not know the consumer. The report may come from a former leader, which
+// never knew it; so the session is closed for good.
 func (c *consumer) gone() {
 	c.w.event("gone session", int64(c.key.Session))
 	c.end.remove(c)
@@ -96,8 +96,8 @@ func (c *consumer) rewind() {
 	}
 }
 
-// ask gets one message. An answer that is lost may have assigned one: then the session is
-// closed, which brings it back.
+// ask gets one message. If the answer is lost, a message may have been assigned: then the session is closed, which
+// returns the message.
 func (c *consumer) ask() {
 	if c.asking || c.w.quiet || c.w.rng.IntN(3) > 0 {
 		return

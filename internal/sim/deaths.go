@@ -2,13 +2,13 @@ package sim
 
 import "slices"
 
-// death is what a message must say of how often it died in a queue (DL-30).
+// death is what a message must record about its deaths in a queue (DL-30).
 type death struct {
 	queue, reason string
 	count         uint64
 }
 
-// afterwards are the deaths of what goes on from a discarded copy, the newest first.
+// afterwards are the deaths of what is forwarded from a discarded copy, the newest first.
 func (c *copied) afterwards() []death {
 	if c.dead.To != nil { // moved, or published by a transaction
 		return c.deaths

@@ -5,7 +5,7 @@ import "github.com/quorate/quorate/quorumq"
 // maxDelay bounds what clients ask messages to wait for, in milliseconds.
 const maxDelay = 2000
 
-// delay is how long a message is to wait, by wish of a client: mostly it has none.
+// delay is how long a message must wait, as chosen by a client: mostly no time.
 func (w *world) delay() (d quorumq.Delay) {
 	if !w.swarm.delays || w.quiet {
 		return d
@@ -30,7 +30,7 @@ func (l *ledger) until(d quorumq.Delay) quorumq.Time {
 	return 0
 }
 
-// holdBack notes that a copy is not to be ready before a time.
+// holdBack records that a copy must not be ready before a time.
 func (l *ledger) holdBack(c *copied, until quorumq.Time) {
 	listed := c.due > 0
 	if c.due = until; until > 0 && !listed {

@@ -171,7 +171,7 @@ func (w *world) idleGroup(g *group) bool {
 	return true
 }
 
-// stuck says what does not get done.
+// stuck reports what does not get done.
 func (w *world) stuck() {
 	for _, p := range w.producers {
 		if len(p.pending) > 0 {

@@ -88,7 +88,7 @@ func (e *end) retry(hint int) {
 	}
 }
 
-// led takes the news of a leader from the local member.
+// led handles the local member's report of a leader.
 func (e *end) led(leader int) {
 	if leader != e.target {
 		e.retry(leader)

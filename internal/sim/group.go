@@ -17,7 +17,7 @@ type entry struct {
 	bodies [][]byte
 	now    quorumq.Time
 	truth  int64 // the true time then, ms
-	unsure bool  // whoever proposed it was not to know the time
+	unsure bool  // its proposer must not have known the time
 	// restores counts the restarts of the whole group before it; planted faults forget then.
 	restores uint64
 }
@@ -178,7 +178,7 @@ func (r *replica) catchUp(index uint64) quorumq.Reply {
 	return reply
 }
 
-// heard takes the news of a Lead command.
+// heard handles a Lead command.
 func (r *replica) heard(e *entry) {
 	if r.believes && e.lead == r.node.idx && e.term == r.term {
 		r.leads = true
@@ -189,7 +189,7 @@ func (r *replica) heard(e *entry) {
 	}
 }
 
-// learn takes the news of who leads in a term: an older leadership of this member ends.
+// learn handles who leads in a term: an older leadership of this member ends.
 func (r *replica) learn(leader int, term uint64) {
 	if r.believes && (leader != r.node.idx || term > r.term) {
 		r.cease()
@@ -256,8 +256,7 @@ func (g *group) someLeader() {
 	}
 }
 
-// follow lets a member that does not lead get on with the log, by entries or by a
-// snapshot.
+// follow lets a member that does not lead advance in the log, by entries or by a snapshot.
 func (g *group) follow(n int) {
 	r := g.reps[n]
 	if !r.node.up || g.leader == n {

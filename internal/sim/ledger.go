@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// tag stands in front of each stored body and finds what the simulation knows of it.
+// tag is at the front of each stored body and identifies what the simulation knows about it.
 type tag uint64
 
 const tagBytes = 8
@@ -239,7 +239,7 @@ func (l *ledger) dueBy(c *copied, queueTTL int64) bool {
 	return false
 }
 
-// store notes a new copy and judges it: nothing twice, nothing out of order.
+// store records a new copy and judges it: nothing twice, nothing out of order.
 func (l *ledger) store(ref quorumq.BodyRef, refused bool) {
 	t, _ := l.g.body(ref)
 	m := &l.w.metas[t]
@@ -293,7 +293,7 @@ func (l *ledger) storeDeadLetter(m *meta) {
 	s.targets = append(s.targets, l.g.uid)
 }
 
-// hand notes that a client got a delivery: once, with the truth about it (DEL-10).
+// hand records that a client got a delivery: once, with the truth about it (DEL-10).
 func (l *ledger) hand(d *quorumq.Delivery) {
 	g := l.gifts[giftKey{d.Consumer, d.MsgID}]
 	switch {

@@ -70,7 +70,7 @@ func (w *world) arrive(from, to int) {
 	f()
 }
 
-// breakPair loses all that is on the way between two nodes. Gateways hear of it.
+// breakPair loses all that is on the way between two nodes. Gateways are notified.
 func (w *world) breakPair(a, b int, down int64) {
 	w.event("break a b down", int64(a), int64(b), down)
 	p := w.pair(a, b)

@@ -96,7 +96,7 @@ func (w *world) serving() int {
 	return -1
 }
 
-// someNode returns a node that is up, -1 if there is none.
+// someNode returns a node that is up, or -1.
 func (w *world) someNode() int {
 	at := w.rng.IntN(members)
 	for i := range members {

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// countEvery is how many commands pass between two comparisons of all counts.
+// countEvery is how many commands pass between comparisons of all counts.
 const countEvery = 32
 
 // observe follows one committed command.
@@ -59,7 +59,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	}
 }
 
-// command notes what an applied command means, by the rules and not by the machine's code.
+// command records what an applied command means according to the rules, not to the machine's code.
 func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 	switch c := c.(type) {
 	case *quorumq.Enqueue:
@@ -149,7 +149,7 @@ func (l *ledger) noted(c *copied, annotated bool, index uint64) {
 	}
 }
 
-// speaks notes a node's epoch; a newer one ends the sessions before it.
+// speaks records a node's epoch; a newer one ends the sessions before it.
 func (l *ledger) speaks(n id.NodeID, e id.Epoch) {
 	l.raised(n, e)
 	if _, known := l.epochs[n]; !known {
@@ -166,7 +166,7 @@ func (l *ledger) raised(n id.NodeID, e id.Epoch) {
 	}
 }
 
-// opens notes that a session's node speaks; true if the session is, or may be, there.
+// opens records that a session's node is active; true if the session is, or may be, there.
 func (l *ledger) opens(k quorumq.SessionKey, code quorumq.ReplyCode) bool {
 	if code != quorumq.CodeFenced {
 		l.speaks(k.Node, k.Epoch)
@@ -177,7 +177,7 @@ func (l *ledger) opens(k quorumq.SessionKey, code quorumq.ReplyCode) bool {
 	return code == quorumq.CodeOK
 }
 
-// down notes that a node with sessions is suspected (DC-1).
+// down records that a node with sessions is suspected (DC-1).
 func (l *ledger) down(c *quorumq.NodeDown) {
 	l.raised(c.Node, c.Epoch)
 	if _, already := l.suspected[c.Node]; already || c.Epoch < l.epochs[c.Node] {
@@ -229,7 +229,7 @@ func (l *ledger) end(which func(quorumq.ConsumerKey) bool, failed bool) {
 	}
 }
 
-// back notes that a copy left its consumer by another way than a settlement (DEL-8).
+// back records that a copy left its consumer other than by a settlement (DEL-8).
 func (l *ledger) back(c *copied, failed bool) {
 	l.move(c, ready)
 	c.acquired++

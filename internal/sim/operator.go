@@ -194,8 +194,7 @@ func (l *ledger) takes(cmd quorumq.Command, c *copied) bool {
 		slices.ContainsFunc(m.Places, func(p quorumq.Place) bool { return l.places[p] == c.ref })
 }
 
-// operated judges a Move when all that it did is known: no more than it named, and as many
-// as it says.
+// operated judges a Move when all that it did is known: no more than it named, and as many as it reports.
 func (l *ledger) operated(cmd quorumq.Command, r *quorumq.Reply) {
 	m, is := cmd.(*quorumq.Move)
 	if !is {

@@ -51,7 +51,7 @@ type given struct {
 	at   rank
 }
 
-// begin notes that a copy is ready from this command on.
+// begin records that a copy is ready from this command on.
 func (l *ledger) begin(c *copied) {
 	r := &c.rank
 	r.since, r.level, r.returned = l.index, c.level(), c.acquired > 0
@@ -68,7 +68,7 @@ func (c *copied) level() uint8 {
 	return quorumq.DefaultPriority
 }
 
-// gives notes an assignment.
+// gives records an assignment.
 func (l *ledger) gives(c *copied) {
 	if c.rank.since < l.index {
 		l.order.given = append(l.order.given, given{copy: c, at: c.rank})

@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// ruleComponent is the component of the parameters that stand for the policies about dead
-// dead letters: like these they are in the catalog, and nodes hear of them later.
+// ruleComponent is the component of the parameters that stand for the policies about dead dead letters: like these
+// they are in the catalog, and nodes see them later.
 const ruleComponent = "dead-letters"
 
 // otherExchangeOf is where a policy may send dead letters instead.

@@ -1,12 +1,10 @@
 // Package sim runs queues, gateways, clients and the forwarding of dead letters in one
 // thread, under faults, from one seed: the same seed gives the same run to the byte.
 //
-// What runs is the product's own: quorumq.Queue, quorumq/session, catalog, and of
-// deadletter what changes and routes a message. Around it the package models what is
-// not: Raft as an ideal log that keeps what was committed, links that lose all that is on
-// the way when they break, nodes that crash, clocks that differ. A ledger beside the
-// machines follows every copy of every message and stops the run at the first rule that
-// does not hold.
+// It runs the product's code: quorumq.Queue, quorumq/session, catalog, and the parts of deadletter that change and
+// route a message. Around it the package models the rest: Raft as an ideal log that keeps what was committed, links
+// that lose all that is on the way when they break, nodes that crash, clocks that differ. A ledger beside the
+// machines follows every copy of every message and stops the run at the first rule that does not hold.
 //
 // Nothing here reads a clock or starts a goroutine; Run may be called concurrently.
 package sim
@@ -23,7 +21,7 @@ const (
 	MaxSteps = 1_000_000
 )
 
-// Config says what to run. Zero values are the defaults.
+// Config is what to run. Zero values are the defaults.
 type Config struct {
 	Seed  uint64
 	Steps int // random steps before all heals; 0: DefaultSteps
@@ -64,20 +62,20 @@ const (
 	// FaultEarlyEffects: a new leader acts on entries before its Lead command; copies go
 	// out twice (DL-12).
 	FaultEarlyEffects
-	// FaultNoResume: a gateway goes on where deliveries are missing (DEL-12).
+	// FaultNoResume: a gateway continues although deliveries are missing (DEL-12).
 	FaultNoResume
-	// FaultOpenSession: a gateway leaves the session of a consumer open that a leader, one of
-	// the past perhaps, did not know (DEL-12).
+	// FaultOpenSession: a gateway leaves a consumer's session open although a leader, perhaps a former one, did not
+	// know it (DEL-12).
 	FaultOpenSession
 	// FaultForgetfulProducers: a queue forgets its producers when it is restored.
 	FaultForgetfulProducers
 	// FaultForgetfulDelays: a queue forgets when messages are due when it is restored.
 	FaultForgetfulDelays
-	// FaultLostMove: a queue lets go of what it moves to another (G-13).
+	// FaultLostMove: a queue loses what it moves to another (G-13).
 	FaultLostMove
-	// FaultLostBacklog: a queue lets go of its backlog when at-least-once ends (DL-27).
+	// FaultLostBacklog: a queue loses its backlog when at-least-once ends (DL-27).
 	FaultLostBacklog
-	// FaultForgetfulDeadlines: a queue that was restored does not hear who wants more time (CT-5).
+	// FaultForgetfulDeadlines: a restored queue ignores requests for more time (CT-5).
 	FaultForgetfulDeadlines
 	// FaultHalfTransact: a queue that was restored publishes what a transaction puts in the
 	// place of messages, and keeps these (G-22).

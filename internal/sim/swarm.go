@@ -112,7 +112,7 @@ func (s *swarm) drawMore(r *rand.Rand) {
 	}
 }
 
-// drawClocks draws how the clocks of machines fare.
+// drawClocks draws the behaviour of the machines' clocks.
 func (s *swarm) drawClocks(r *rand.Rand) {
 	if s.clocks = r.IntN(2) == 0; s.clocks {
 		s.clockSets, s.rests = rate(r, 60), rate(r, 4)

@@ -179,7 +179,7 @@ func (l *ledger) transacted(index uint64, c *quorumq.Transact, r *quorumq.Reply)
 	}
 }
 
-// judgeTransact: what the transaction settled is not held any more, or it is if it was refused.
+// judgeTransact: what the transaction settled is no longer held, or still is if it was refused.
 func (l *ledger) judgeTransact(cmd quorumq.Command, r *quorumq.Reply) {
 	c, is := cmd.(*quorumq.Transact)
 	if !is {

@@ -21,7 +21,7 @@ func (l *ledger) unsent(k quorumq.ConsumerKey) quorumq.Unsent {
 	return u
 }
 
-// cameBack notes what a session held that never left: it did not fail (DEL-8).
+// cameBack records what a session held that never left: it did not fail (DEL-8).
 func (l *ledger) cameBack(c *quorumq.SessionClosed) {
 	k := quorumq.ConsumerKey{SessionKey: c.Session, Tag: c.Unsent.Tag}
 	for _, r := range c.Unsent.Ranges {

@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/clock"
 )
 
-// staleMs is how old a node's view may be for it to say that something is not there (EX-16). A
-// run is short, so it is less than a real node's.
+// staleMs is how old a node's view may be when it answers that something does not exist (EX-16). A run is short, so
+// it is less than a real node's.
 const staleMs = 600
 
 // stored is what a node has on its disk of the catalog, and knows of how old its view is.
@@ -70,7 +70,7 @@ func (w *world) hearsCatalog(n *node) bool {
 	return n.up && reached > members/2
 }
 
-// prove lets a node ask the catalog's leader how far the catalog is, and see all of that.
+// prove lets a node ask the catalog's leader for the catalog's index, and see all up to it.
 func (w *world) prove(n *node) {
 	if w.hearsCatalog(n) {
 		n.view, n.stored.proven, n.stored.known = w.catalog.View(), n.reading(), true

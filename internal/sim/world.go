@@ -30,7 +30,7 @@ type world struct {
 	result Result
 	broken *Violation
 	now    int64 // ms
-	quiet  bool  // no faults any more
+	quiet  bool  // faults have ended
 	acts   []act
 	total  int // of the weights in acts
 
@@ -158,7 +158,7 @@ func (w *world) newChannel() int {
 	return w.channels
 }
 
-// nodeOf returns the first node for a name that is none.
+// nodeOf returns the first node for an unknown name.
 func (w *world) nodeOf(name id.NodeID) *node {
 	for _, n := range w.nodes {
 		if n.name == name {
@@ -168,8 +168,7 @@ func (w *world) nodeOf(name id.NodeID) *node {
 	return w.nodes[0]
 }
 
-// groupOf returns the queue at this place of the chain as the node knows it, nil if there
-// is none.
+// groupOf returns the queue at this place of the chain as the node knows it, or nil.
 func (n *node) groupOf(place int) *group {
 	rec, found := n.view.Queue(vhost, queueNames[place])
 	if !found {
@@ -181,7 +180,7 @@ func (n *node) groupOf(place int) *group {
 	return nil
 }
 
-// change changes the catalog; nodes hear of it later.
+// change changes the catalog; nodes see it later.
 func (w *world) change(c catalog.Command) catalog.Reply {
 	w.catalogAt++
 	r := w.catalog.Apply(w.catalogAt, w.now, c)

@@ -39,7 +39,7 @@ const (
 	FaultNoBase
 )
 
-// Config says what to run. Zero values are the defaults.
+// Config is what to run. Zero values are the defaults.
 type Config struct {
 	Seed  uint64
 	Steps int // 0: DefaultSteps

@@ -143,7 +143,7 @@ func (w *world) spares(n *node, all bool) bool {
 	return true
 }
 
-// newest returns the newest committed configuration, nil if there is none.
+// newest returns the newest committed configuration, or nil.
 func (w *world) newest(g group) *config {
 	for i := len(w.ledger[g]); i > 0; i-- {
 		if c := w.ledger[g][i-1].config; c != nil {

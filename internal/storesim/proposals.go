@@ -14,8 +14,7 @@ func (n *node) propose(from *node, c catalog.Command, done func(catalog.Reply)) 
 	n.waits = append(n.waits, waiting{index: m.last(), term: r.term, from: from, life: from.life, done: done})
 }
 
-// proposeAnywhere gives a command to a leader of the catalog that this node reaches. False
-// if there is none.
+// proposeAnywhere gives a command to a leader of the catalog that this node reaches; false without one.
 func (n *node) proposeAnywhere(c catalog.Command, done func(catalog.Reply)) bool {
 	for _, i := range n.w.rng.Perm(nodes) {
 		p := n.w.nodes[i]
@@ -48,7 +47,7 @@ func (n *node) apply() {
 	}
 }
 
-// answer notifies those that wait for an entry of what came of it.
+// answer notifies those that wait for an entry of its outcome.
 func (n *node) answer(index, term uint64, r catalog.Reply) {
 	n.waits = slices.DeleteFunc(n.waits, func(w waiting) bool {
 		if w.index != index {

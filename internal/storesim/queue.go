@@ -19,7 +19,7 @@ func (n *node) record() *catalog.QueueRecord {
 	return r
 }
 
-// joins returns the change by which this node shall join, nil if it shall not.
+// joins returns the change by which this node must join, or nil.
 func (n *node) joins(r *catalog.QueueRecord) *catalog.MemberChange {
 	if r.Change == nil || r.Change.Join != n.name || slices.Contains(r.Members, n.name) {
 		return nil
@@ -205,7 +205,7 @@ func (n *node) caughtUp(r *role, g *catalog.MemberChange) bool {
 	return n.w.linked(n, p) && m != nil && m.joined == g.ID && r.match[g.Join] >= n.commit[queueGroup]
 }
 
-// granted asks the catalog whether the change goes on; true once it has said so.
+// granted asks the catalog whether the change is current; true once it has confirmed that.
 func (n *node) granted(r *role, g *catalog.MemberChange) bool {
 	if r.granted == g.ID {
 		r.granted = 0

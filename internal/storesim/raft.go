@@ -65,7 +65,7 @@ func (m *member) lastTerm() uint64 {
 	return m.log[len(m.log)-1].term
 }
 
-// config returns the newest configuration of the log and its index, nil if there is none.
+// config returns the newest configuration of the log and its index, or nil.
 func (m *member) config() (*config, uint64) {
 	for i := len(m.log); i > 0; i-- {
 		if c := m.log[i-1].config; c != nil {
@@ -75,14 +75,14 @@ func (m *member) config() (*config, uint64) {
 	return nil, 0
 }
 
-// role is what a member does beside following: it stands for election, or leads.
+// role is what a member does besides following: it campaigns, or leads.
 type role struct {
 	term    uint64
 	votes   map[id.NodeID]bool
 	leads   bool
 	begun   uint64 // index of the first entry of the term
 	match   map[id.NodeID]uint64
-	granted uint64 // the change of members that the catalog has said goes on; 0: none
+	granted uint64 // the change of members that the catalog has confirmed as current; 0: none
 	waiting int    // step until which the catalog's answer is waited for
 }
 

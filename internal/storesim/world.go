@@ -36,7 +36,7 @@ type world struct {
 	result Result
 	broken *Violation
 	now    int  // turns of chance so far
-	quiet  bool // no faults any more
+	quiet  bool // faults have ended
 	events []string
 	acts   []act
 	total  int
@@ -140,7 +140,7 @@ func (w *world) linked(a, b *node) bool {
 	return a.up && b.up && !w.cut[[2]int{min(a.idx, b.idx), max(a.idx, b.idx)}] && a.admits(b) && b.admits(a)
 }
 
-// nodeOf is nil for a name that is none.
+// nodeOf is nil for an unknown name.
 func (w *world) nodeOf(name id.NodeID) *node {
 	for _, n := range w.nodes {
 		if n.name == name {
@@ -179,7 +179,7 @@ func (w *world) elected(n *node, g group, m *member, term uint64) {
 	}
 }
 
-// committed notes what a leader commits.
+// committed records what a leader commits.
 func (w *world) committed(g group, m *member, upTo uint64) {
 	for i := range upTo {
 		switch {

@@ -227,7 +227,7 @@ func (c *Cluster) Cluster(i int) *cluster.Cluster { return c.nodes[i].cluster }
 // Name returns a node's id.
 func (c *Cluster) Name(i int) string { return string(c.nodes[i].name) }
 
-// Index returns the place of the node with this id; -1 if there is none.
+// Index returns the place of the node with this id, or -1.
 func (c *Cluster) Index(name string) int {
 	for i, n := range c.nodes {
 		if string(n.name) == name {

@@ -19,7 +19,7 @@ type Old struct {
 	Reads uint32
 	// bare says that the program is a node without the subcommand.
 	bare bool
-	// refused is what it, or its peers, says of a store of a newer version.
+	// refused is what it, or its peers, report about a store of a newer version.
 	refused string
 }
 

@@ -32,8 +32,8 @@ func Wake(c chan<- struct{}) {
 	}
 }
 
-// Within returns a context that ends with ctx, with life, or after d if d is positive. Call the
-// returned function when the context is not needed any more. Within may be called concurrently.
+// Within returns a context that ends with ctx, with life, or after d if d is positive. Call the returned function
+// when the context is no longer needed. Within may be called concurrently.
 func Within(ctx, life context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if d > 0 {

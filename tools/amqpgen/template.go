@@ -24,7 +24,7 @@ func (c ReplyCode) String() string {
 	return "UNKNOWN"
 }
 
-// Hard says whether the code ends the connection.
+// Hard reports whether the code ends the connection.
 func (c ReplyCode) Hard() bool {
 	switch c {
 	case {{range $i, $c := .HardReplies}}{{if $i}}, {{end}}{{$c.GoName}}{{end}}:
@@ -58,7 +58,7 @@ func (id MethodID) String() string {
 	return "unknown method"
 }
 
-// HasContent says whether a content header and a body follow the method.
+// HasContent reports whether a content header and a body follow the method.
 func (id MethodID) HasContent() bool {
 	switch id {
 {{- range .Classes}}{{range .Methods}}{{if .Content}}
@@ -69,7 +69,7 @@ func (id MethodID) HasContent() bool {
 	return false
 }
 
-// newMethod returns an empty method, nil if there is none of that id.
+// newMethod returns an empty method with the id, or nil.
 func newMethod(id MethodID) Method {
 	switch id {
 {{- range .Classes}}{{range .Methods}}

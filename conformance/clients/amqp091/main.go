@@ -164,7 +164,7 @@ func closes(c chan *amqp.Error) closing {
 	return x
 }
 
-// wait returns the reason, nil if there was none or it does not come.
+// wait returns the reason; nil if there was none or it does not come.
 func (x *closing) wait() *amqp.Error {
 	select {
 	case <-x.done:

@@ -1,5 +1,5 @@
-// Command quorate has KEDA's scaler for RabbitMQ look at queues. It reads triggers as JSON, one after another, and writes what
-// the scaler says of each. It is built inside KEDA's module.
+// Command quorate runs KEDA's scaler for RabbitMQ on queues. It reads triggers as JSON, one after another, and writes
+// the scaler's answer to each. It is built inside KEDA's module.
 package main
 
 import (

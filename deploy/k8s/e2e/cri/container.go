@@ -92,7 +92,7 @@ func (r *Runtime) StartContainer(_ context.Context, q *cri.StartContainerRequest
 	return &cri.StartContainerResponse{}, nil
 }
 
-// wait notes how a container ends.
+// wait records how a container ends.
 func (r *Runtime) wait(c *container) {
 	code, err := codeOf(c.cmd.Wait())
 	r.mu.Lock()
@@ -151,7 +151,7 @@ func (r *Runtime) remove(c *container) error {
 	return errors.Join(c.log.close(), os.RemoveAll(c.root.dir))
 }
 
-// ReopenContainerLog goes on in a new file, the kubelet having moved the old one.
+// ReopenContainerLog continues in a new file, after the kubelet has moved the old one.
 func (r *Runtime) ReopenContainerLog(_ context.Context, q *cri.ReopenContainerLogRequest) (*cri.ReopenContainerLogResponse, error) {
 	c, err := r.container(q.ContainerId)
 	if err != nil {

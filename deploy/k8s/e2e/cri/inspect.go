@@ -120,6 +120,6 @@ func residentBytes(pid int) uint64 {
 	}
 	_, after, _ := strings.Cut(string(text), "VmRSS:")
 	var kib uint64
-	_, _ = fmt.Sscan(after, &kib) // 0 if there is none
+	_, _ = fmt.Sscan(after, &kib) // 0 without one
 	return kib << 10
 }

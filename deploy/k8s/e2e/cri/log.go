@@ -31,7 +31,7 @@ func openLog(path string) (*containerLog, error) {
 	return l, l.reopen()
 }
 
-// reopen goes on in a new file if the kubelet has moved the old one away.
+// reopen continues in a new file if the kubelet has moved the old one away.
 func (l *containerLog) reopen() error {
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {

@@ -33,7 +33,7 @@ const maxNodes = 100
 //go:embed cluster.yaml
 var objects string
 
-// Config says how to start a cluster.
+// Config is how to start a cluster.
 type Config struct {
 	// Bin is the directory of the programs.
 	Bin string
@@ -45,8 +45,8 @@ type Config struct {
 	Images map[string]cri.Image
 }
 
-// Cluster is a control plane with nodes, services, names and volumes. Methods may be called concurrently, but
-// for Stop.
+// Cluster is a control plane with nodes, services, names and volumes. Methods may be called concurrently, except
+// Stop.
 type Cluster struct {
 	*ControlPlane
 	// Images may get more images at any time.

@@ -26,7 +26,7 @@ const (
 	apiService   = "10.96.0.1"
 )
 
-// ControlPlaneConfig says how to start one.
+// ControlPlaneConfig is how to start one.
 type ControlPlaneConfig struct {
 	// Bin is the directory of the programs.
 	Bin string
@@ -37,7 +37,7 @@ type ControlPlaneConfig struct {
 	Address netip.Addr
 }
 
-// ControlPlane is etcd, an API server and a controller manager. Its methods may be called concurrently, but for Stop.
+// ControlPlane is etcd, an API server and a controller manager. Its methods may be called concurrently, except Stop.
 type ControlPlane struct {
 	// Kubeconfig is the path of an administrator's file.
 	Kubeconfig string

@@ -15,8 +15,8 @@ import (
 const insideEnv = "QUORATE_TEST_INSIDE"
 
 // Inside runs a test in network, mount and process namespaces of its own: it starts the test's program
-// once more there, for this test alone. Where namespaces cannot be made it skips the test and says why.
-// Tests that use it may not be subtests.
+// once more there, for this test alone. Where namespaces cannot be made, it skips the test with the reason. Tests
+// that use it may not be subtests.
 func Inside(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(insideEnv) == t.Name() {

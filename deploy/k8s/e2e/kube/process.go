@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// polling is how often a condition is looked at.
+	// polling is how often a condition is checked.
 	polling = 50 * time.Millisecond
 	// stopTime is what a program has to end in peace.
 	stopTime = 10 * time.Second

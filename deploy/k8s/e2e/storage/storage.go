@@ -33,7 +33,7 @@ const Provisioner = "quorate.github.io/directory"
 
 const (
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
-	// again is how long after an error everything is looked at once more.
+	// again is how long after an error everything is checked once more.
 	again = time.Second
 )
 
@@ -88,7 +88,7 @@ func get[T any](of cache.Store, key string) (found T, is bool) {
 	return found, is
 }
 
-// reconcile looks at all claims and volumes. A volume has its claim's unique name, so that nothing is made twice.
+// reconcile checks all claims and volumes. A volume has its claim's unique name, so that nothing is made twice.
 func (p *provider) reconcile(ctx context.Context) error {
 	var errs []error
 	for _, o := range p.claims.List() {
