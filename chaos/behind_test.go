@@ -210,7 +210,7 @@ func (b *behind) publishAMQP(n *Node, queue string) (confirmed uint64) {
 }
 
 // EX-16: a node that was paused does not answer from its earlier view what there is not. What it is
-// sent while it stands still waits for it, and is answered before it hears of any change.
+// sent while it stands still waits for it, and is answered before it learns of any change.
 func TestPausedNode(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, "  mode: none\ntimeouts:\n  catalog_staleness: 1s\n")

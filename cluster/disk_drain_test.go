@@ -22,8 +22,7 @@ const (
 	drainBody       = 100 << 10
 )
 
-// fillUp publishes large messages until the queue refuses them for want of room, and
-// returns how many were confirmed.
+// fillUp publishes large messages until the queue refuses them for lack of room, and returns how many were confirmed.
 func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 	t.Helper()
 	var mu sync.Mutex

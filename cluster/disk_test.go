@@ -84,8 +84,8 @@ func (n *testNode) tryPublish(t *testing.T, q id.QueueUID, body string) error {
 	return <-done
 }
 
-// PUB-5, PUB-6: for want of room a named producer's message is refused for good only by its queue, which knows
-// what an earlier try has stored, and stores it never after that.
+// PUB-5, PUB-6: for lack of room, only its queue refuses a named producer's message for good, which knows what an
+// earlier try has stored, and stores it never after that.
 func TestNamedProducerWithoutRoom(t *testing.T) {
 	t.Parallel()
 	n, d := newDiskNodes(t, nil)

@@ -43,7 +43,7 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the other leader verifies", func() bool { return next.group.Verify(t.Context()) == nil })
-	// The old leader reaches the others again, and hears of the new term.
+	// The old leader reaches the others again, and learns of the new term.
 	c.connect(l)
 	if err := l.group.Verify(t.Context()); err == nil {
 		t.Error("a leader that was replaced believes that it leads")

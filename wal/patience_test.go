@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// scarce is a directory in which nothing can be opened for want of a descriptor.
+// scarce is a directory in which nothing can be opened because descriptors ran out.
 type scarce struct {
 	*vfs.Mem
 	now *atomic.Bool

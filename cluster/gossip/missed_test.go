@@ -15,8 +15,8 @@ import (
 // soon is well below the half minute after which memberlist exchanges states by itself.
 const soon = 10 * time.Second
 
-// Nodes that join another one just before that learns of a third hear of the third soon,
-// although no datagram reaches them: they exchange states once more.
+// Nodes that join another one just before that learns of a third learn of the third soon, although no datagram
+// reaches them: they exchange states once more.
 func TestJoinsWhileOthersDo(t *testing.T) {
 	c := start(t, config("c", 1))
 	var all []*member

@@ -389,7 +389,7 @@ func TestT328(t *testing.T) {
 		}
 		end, err := k.client.WatchOperation(k.ctx, r.Operation.ID, func(client.Operation) {})
 		k.must(k.ctx.Err())
-		// It may have ended with its node, or for want of a leader: then it is started again.
+		// It may have ended with its node, or because there was no leader: then it is started again.
 		done = err == nil && end.State == client.OperationDone && len(victims) == 0
 	}
 	seen := make(map[string]int, n)

@@ -105,7 +105,7 @@ func testLoginRefused(t *testing.T, c *testcluster.Cluster, root *client.Client)
 	}
 }
 
-// refusal checks that a call is refused for want of rights, and names what.
+// refusal checks that a call is refused for lack of rights, and names what.
 func refusal(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	var e *client.Error
