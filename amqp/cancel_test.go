@@ -2,8 +2,8 @@ package amqp
 
 import "testing"
 
-// AM-13: a basic.cancel goes on once the writer has found nothing to deliver, but not by a look from before the consumer
-// was woken last: its last delivery may have come in between.
+// AM-13: a basic.cancel continues once the writer has found nothing to deliver, but not by a look from before the
+// consumer was woken last: its last delivery may have come in between.
 func TestCancelNeedsANewLook(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -137,7 +137,8 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// A connection is not read while many results of its publishes wait for the client, and goes on when they have left.
+// A connection is not read while many results of its publishes wait for the client, and continues when they have
+// left.
 func TestResultsThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
 	server, client := net.Pipe()

@@ -41,7 +41,7 @@ func TestIncomingOrder(t *testing.T) {
 		{"release", "a1", 0, ""},      // 80 are taken, and b is the first
 		{"is", "b1", 0, "granted"},    // which never waits
 		{"is", "c1", 0, "waits"},      // 90 are taken
-		{"take", "a3", 40, "waits"},   // it is not the first any more
+		{"take", "a3", 40, "waits"},   // it is no longer the first
 		{"release", "a2", 0, ""},      // 50 are taken
 		{"is", "c1", 0, "granted"},    // 80
 		{"is", "d1", 0, "granted"},    // 90

@@ -65,7 +65,7 @@ func TestUntracedPublishAllocations(t *testing.T) {
 	}
 }
 
-// The span of a publish says what came of it, and each queue's answer has one of its own.
+// The span of a publish says its outcome, and each queue's answer has one of its own.
 func TestPublishSpans(t *testing.T) {
 	x, flush := testTracer(t)
 	ends := map[string]*answering{"a": {}, "b": {err: errDropped}}

@@ -20,7 +20,7 @@ const (
 )
 
 // lostMembers are the nodes of the members that have lost what they had stored, by queue. Such a member does not vote before
-// it is built anew, although its node is there.
+// it is rebuilt, although its node is there.
 type lostMembers map[id.QueueUID][]id.NodeID
 
 // sharedFigures are the newest figures of all queues, which lists share: however many ask, each node is asked once in

@@ -143,7 +143,7 @@ func governed() *catalog.Catalog {
 	return c
 }
 
-// changing is populated, with a change of members that goes on.
+// changing is populated, with a change of members in progress.
 func changing() *catalog.Catalog {
 	c := populated()
 	for i, cmd := range []catalog.Command{

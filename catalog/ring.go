@@ -115,8 +115,8 @@ func (p *ringPlace) without(ident string) *ringPlace {
 	return &ringPlace{p.ident, p.to, p.next.without(ident)}
 }
 
-// match takes the first place at or after the hash; behind the last place the ring begins anew. Of
-// a list only its head gets messages.
+// match takes the first place at or after the hash; behind the last place the ring starts over. Of a list only its
+// head gets messages.
 func (r *hashRing) match(p *Publication, w *walk) {
 	if r.places.len() == 0 {
 		return

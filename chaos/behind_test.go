@@ -209,8 +209,8 @@ func (b *behind) publishAMQP(n *Node, queue string) (confirmed uint64) {
 	return confirmed
 }
 
-// EX-16: a node that was paused does not answer from its earlier view what there is not. What it is
-// sent while it stands still waits for it, and is answered before it learns of any change.
+// EX-16: a node that was paused does not answer from its earlier view that something does not exist. What it is sent
+// while it stands still waits for it, and is answered before it learns of any change.
 func TestPausedNode(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, "  mode: none\ntimeouts:\n  catalog_staleness: 1s\n")
@@ -255,8 +255,7 @@ func TestPausedNode(t *testing.T) {
 	}
 }
 
-// A Go publisher that knows one address goes on when its node has restarted, however long that is
-// behind (EX-16).
+// A Go publisher that knows one address continues when its node has restarted, however long that is behind (EX-16).
 func TestPublisherOfOneNode(t *testing.T) {
 	t.Parallel()
 	b := newBehind(t, logins["password"])

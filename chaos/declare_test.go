@@ -23,7 +23,7 @@ func TestDeclarerFreezes(t *testing.T) {
 	slow, other := b.Nodes[0], b.Nodes[1]
 	var inTheWay []string
 	for _, n := range b.Nodes[1:] {
-		// A file where the directory shall be: the queue gets no leader yet.
+		// A file where the directory should be: the queue gets no leader yet.
 		path := filepath.Join(n.DataDir(), datadir.QueuesDir, id.FirstQueueUID.String())
 		b.must(os.WriteFile(path, nil, 0o600))
 		inTheWay = append(inTheWay, path)

@@ -72,7 +72,7 @@ func TestLoginGrace(t *testing.T) {
 	for name, row := range map[string]struct {
 		node  *forgetful
 		grace time.Duration
-		after int32 // streams until the publisher ends; 0: it goes on
+		after int32 // streams until the publisher ends; 0: it continues
 	}{
 		"for a while": {&forgetful{known: 1, unknown: 4, again: 1}, 0, 0},
 		"over":        {&forgetful{known: 1, unknown: 100}, time.Nanosecond, 3},

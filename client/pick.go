@@ -54,7 +54,7 @@ func (ns *nodes) pickFirst(ctx context.Context, now time.Time, addresses []strin
 
 // readySoon is ready of a node that the call prefers, within pickStagger. If it fails, pickFirst passes the node over for a
 // while. A node that is only late may have other calls and streams, so it counts as lost only when its probe has failed,
-// which goes on meanwhile.
+// which continues meanwhile.
 func (ns *nodes) readySoon(ctx context.Context, n *node, now time.Time) error {
 	if n.fresh(now, ns.cfg.ProbeInterval) {
 		return nil

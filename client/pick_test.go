@@ -79,8 +79,8 @@ func TestPickFirst(t *testing.T) {
 	}
 }
 
-// probes returns a client that starts at usual and knows other, too. probed gets a token for each probe of other, which goes
-// on when held is closed.
+// probes returns a client that starts at usual and knows other, too. probed gets a token for each probe of other,
+// which continues when held is closed.
 func probes(t *testing.T, usual, other string, held chan struct{}) (c *Client, probed chan struct{}) {
 	t.Helper()
 	probed = make(chan struct{}, 100)

@@ -34,7 +34,7 @@ const producerBytes = 16
 const (
 	defaultInFlight = 4096     // PublisherConfig.MaxInFlight if it is 0
 	maxInFlightCap  = 1 << 20  // the largest PublisherConfig.MaxInFlight
-	sendBatch       = 256      // messages passed to the stream between two looks at the ring
+	sendBatch       = 256      // messages passed to the stream between checks of the ring
 	maxJoinedBytes  = 32 << 10 // of messages that go out in one request
 )
 

@@ -51,7 +51,7 @@ func NewSteering(limit time.Duration, r Reading) *Steering {
 // Line returns the clock of the cluster as it was steered last.
 func (s *Steering) Line() Line { return s.line }
 
-// Restarted forgets what was measured of a peer: its monotonic clock begins anew.
+// Restarted forgets what was measured of a peer: its monotonic clock starts over.
 func (s *Steering) Restarted(n id.NodeID) { delete(s.peers, n) }
 
 // Keep forgets peers that are no longer in the cluster.

@@ -39,7 +39,7 @@ type machine struct {
 	at       time.Duration
 	rate     float64       // of both clocks
 	wall     time.Duration // by how much the wall clock is ahead of the monotonic one
-	halted   bool          // the machine is paused: nothing of it goes on
+	halted   bool          // the machine is paused: nothing of it continues
 	old      bool          // it runs a build that reports nothing
 	steering *Steering     // nil: it is down
 	outcomes []string

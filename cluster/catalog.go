@@ -20,7 +20,7 @@ func (c *Cluster) openCatalog() (*metadata.Group, error) {
 }
 
 // catalogFailed ends the node as when its log for queues fails if the catalog's log cannot be written:
-// one that stays would serve nobody until somebody starts it again. Else the node begins anew.
+// one that stays would serve nobody until somebody starts it again. Else the node starts over.
 func (c *Cluster) catalogFailed(err error) {
 	switch {
 	case errors.Is(err, raftfsm.ErrWriteFailed):

@@ -23,8 +23,7 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// mendedVotes waits until the node whose member is built anew is a voter of the catalog group, as
-// its leader has it.
+// mendedVotes waits until the node whose member is rebuilt is a voter of the catalog group, as its leader has it.
 func (n *testNodes) mendedVotes() {
 	const i id.NodeID = "c"
 	n.t.Helper()
@@ -40,8 +39,8 @@ func (n *testNodes) mendedVotes() {
 	})
 }
 
-// A member of the catalog that has failed while the others go on is built anew: the node is
-// ordered to begin anew, comes back as one that has lost its catalog, and serves what all have.
+// A member of the catalog that has failed while the others continue is rebuilt: the node is ordered to start over,
+// comes back as one that has lost its catalog, and serves what all have.
 func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 9)
@@ -105,7 +104,7 @@ func TestAllCatalogsFail(t *testing.T) {
 		c.Failed = func(err error) { t.Errorf("node %s begins anew: %v", c.Node, err) }
 	})
 	n.start("a", "b", "c")
-	n.catalogLeader().catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost)) // first: while it leads, it goes on
+	n.catalogLeader().catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost)) // first: while it leads, it continues
 	for _, node := range n.nodes {
 		node.catalog.Raft().Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
 	}

@@ -32,7 +32,7 @@ func (n *testNode) hold(t *testing.T) (letGo func()) {
 }
 
 // The leader stops after each step of a change, the catalog knowing of it or not: the
-// next one goes on from there, while confirms go on.
+// next one continues from there, while confirms continue.
 func TestLeaderLostWithinChange(t *testing.T) {
 	t.Parallel()
 	steps := []struct {

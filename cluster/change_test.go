@@ -171,7 +171,7 @@ func (n *testNodes) has(q id.QueueUID, members ...id.NodeID) {
 }
 
 // Members come and go under load: one grows to five and shrinks again, and its members
-// are replaced, the leader too. Nothing is lost, nothing twice, and confirms go on.
+// are replaced, the leader too. Nothing is lost, nothing twice, and confirms continue.
 func TestMembersChange(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
@@ -213,7 +213,7 @@ func TestMembersChange(t *testing.T) {
 	n.has(q, "a", "b", "c")
 	change(at.operator.ReplaceMember(testContext(t), q, "b", "e", report))
 	n.has(q, "a", "c", "e")
-	change(at.operator.ReplaceMember(testContext(t), q, "c", "c", report)) // built anew
+	change(at.operator.ReplaceMember(testContext(t), q, "c", "c", report)) // rebuilt
 	n.has(q, "a", "c", "e")
 	if r, _ := at.View().QueueByUID(q); r.Size != 3 {
 		t.Errorf("size %d", r.Size)
@@ -355,7 +355,7 @@ func TestOneSnapshotForChangeThatWaits(t *testing.T) {
 	}
 }
 
-// RE-3: whoever asks for a change that goes on already waits for it, and for no longer than he wants to.
+// RE-3: whoever asks for a change that is already in progress waits for it, and for no longer than he wants to.
 func TestSameChangeIsGivenUp(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// A node whose disk hangs goes on as gateway: what its clients publish goes to the leader that
-// others have elected, although its own member takes itself for the leader until the disk is back.
+// A node whose disk hangs continues as gateway: what its clients publish goes to the leader that others have elected,
+// although its own member takes itself for the leader until the disk is back.
 func TestGatewayOfHangingDisk(t *testing.T) {
 	t.Parallel()
 	n, d := newDiskNodes(t, nil)

@@ -109,7 +109,7 @@ func TestDiskMounted(t *testing.T) {
 	}
 	publish(b, "before")
 
-	// Below the floor of all: the reserves are given up, and consuming goes on.
+	// Below the floor of all: the reserves are given up, and consuming continues.
 	for i := range n.nodes {
 		fill(t, n, i, mountFloor/2)
 	}

@@ -121,8 +121,8 @@ func TestNamedProducerWithoutRoom(t *testing.T) {
 }
 
 // G14: one disk that is low demotes its node and holds up nobody. Without a majority that
-// has room publishes are refused, and what makes room goes on. It recovers by itself, and
-// nothing that was confirmed is lost.
+// has room publishes are refused, and what makes room continues. It recovers by itself, and nothing that was
+// confirmed is lost.
 func TestDiskLow(t *testing.T) {
 	t.Parallel()
 	n, d := newDiskNodes(t, nil)

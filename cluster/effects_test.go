@@ -113,7 +113,7 @@ func (n *testNodes) notStarted(
 ) (inTheWay []string, uid id.QueueUID, err error) {
 	n.t.Helper()
 	for _, i := range []id.NodeID{"b", "c"} {
-		// A file where the directory shall be.
+		// A file where the directory should be.
 		path := n.nodes[i].dir.Queue(id.FirstQueueUID)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			n.t.Fatal(err)
@@ -222,7 +222,7 @@ func TestOpenAgain(t *testing.T) {
 }
 
 // A gateway that hosts no member and has nothing to say learns of a new leader, and its
-// consumer goes on.
+// consumer continues.
 func TestIdleGateway(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // A member on a disk that runs low is not exported, because its log could not be compacted: another one is, the leader
-// too. An export that goes on ends when the disk runs low.
+// too. An export in progress ends when the disk runs low.
 func TestExportWhileDiskIsLow(t *testing.T) {
 	n, d := newDiskNodes(t, steady)
 	n.start("a", "b", "c")

@@ -91,7 +91,7 @@ func TestLostMember(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newTestNodes(t, func(cfg *Config) {
-				cfg.Reconcile.Disabled = true // else it would be built anew
+				cfg.Reconcile.Disabled = true // else it would be rebuilt
 			})
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)

@@ -51,11 +51,11 @@ type NodeDetails struct {
 	Reads    catalog.Version   // newest that its build reads
 	Counters map[string]uint64 // of the node as gateway since its start (ST-2)
 	Vitals   *vitals.Figures   // nil: the build of the node is older and sends none
-	Lost     int               // members of queues that have lost what they had stored and wait to be built anew
+	Lost     int               // members of queues that have lost what they had stored and wait to be rebuilt
 }
 
-// LostMembers asks all nodes of the catalog which of their members have lost what they had stored and wait to be built
-// anew, and returns their nodes by queue. Those of nodes that do not answer are left out.
+// LostMembers asks all nodes of the catalog which of their members have lost what they had stored and wait to be
+// rebuilt, and returns their nodes by queue. Those of nodes that do not answer are left out.
 func (c *Cluster) LostMembers(ctx context.Context) map[id.QueueUID][]id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()

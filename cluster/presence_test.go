@@ -22,7 +22,7 @@ func TestNodeGone(t *testing.T) {
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
 	_, in := n.nodes["b"].consume(t, q)
-	n.nodes["c"].gateway.Close() // its client says nothing any more, and then it cannot be reached
+	n.nodes["c"].gateway.Close() // its client falls silent, and then it cannot be reached
 	n.leader(q).host.Inbound(transport.Peer{Node: "c", Epoch: n.nodes["c"].epoch}, false)
 	in.await(t, "held")
 	in.mu.Lock()
@@ -47,7 +47,7 @@ func TestEndedReturns(t *testing.T) {
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
 	_, in := n.nodes["b"].consume(t, q)
-	n.nodes["c"].gateway.Close() // it says nothing any more, and then it ends
+	n.nodes["c"].gateway.Close() // it falls silent, and then it ends
 	n.stop("c")
 	in.await(t, "held")
 	in.mu.Lock()
@@ -77,7 +77,7 @@ func TestForgottenReturns(t *testing.T) {
 	_, gone := n.nodes["d"].consume(t, q)
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
-	n.nodes["d"].gateway.Close() // its client says nothing any more, and then it goes, and nobody knows where
+	n.nodes["d"].gateway.Close() // its client falls silent, and then it goes, and nobody knows where
 	n.stop("d")
 	_, in := n.nodes["b"].consume(t, q)
 	poll(t, "d is not there", func() error {

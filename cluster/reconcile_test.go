@@ -70,7 +70,7 @@ func TestQueuesBecomeComplete(t *testing.T) {
 }
 
 // RE-4: a queue that has lost a member gets another one although no node came or went, for example when a node dies while
-// its member is built anew.
+// its member is rebuilt.
 func TestShortQueueBecomesComplete(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
@@ -100,8 +100,8 @@ func TestShortQueueBecomesComplete(t *testing.T) {
 	})
 }
 
-// RE-4: others take the place of a node that is lost for good, while confirms go on; then
-// it can be forgotten, and its vote in the catalog goes.
+// RE-4: others take the place of a node that is lost for good, while confirms continue; then it can be forgotten, and
+// its vote in the catalog goes.
 func TestLostNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
@@ -170,7 +170,7 @@ func TestForgetNode(t *testing.T) {
 	}
 }
 
-// joinedAnew waits until a node's member of a queue was built anew, and the node has lost none.
+// joinedAnew waits until a node's member of a queue was rebuilt, and the node has lost none.
 func (n *testNodes) joinedAnew(q id.QueueUID, i id.NodeID) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("%s has joined anew", i), func() error {
@@ -182,7 +182,7 @@ func (n *testNodes) joinedAnew(q id.QueueUID, i id.NodeID) {
 	})
 }
 
-// A member whose log is damaged is built anew from the others, by itself, and serves.
+// A member whose log is damaged is rebuilt from the others, by itself, and serves.
 func TestLostMemberIsRebuilt(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
@@ -206,8 +206,8 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	}
 }
 
-// A member that is to be taken out waits for a majority of the others, and one of these is lost and waits to be built anew.
-// Only one change goes on at a time, so the first is taken back, and who asked for it learns that.
+// A member that is to be taken out waits for a majority of the others, and one of these is lost and waits to be
+// rebuilt. Only one change is carried out at a time, so the first is taken back, and who asked for it learns that.
 func TestLostMemberGoesFirst(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(ctx context.Context, o *membership.Operator, q id.QueueUID, report func(operation.Progress)) error{

@@ -16,8 +16,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Two of five nodes are left, and one of them has lost the log of its queues. A queue of which both are members goes on with
-// what the other has, and the one without a log joins it as a new member.
+// Two of five nodes are left, and one of them has lost the log of its queues. A queue of which both are members
+// continues with what the other has, and the one without a log joins it as a new member.
 func TestRecoverWithoutASurvivorsLog(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
@@ -77,7 +77,7 @@ func (n *testNodes) recoverBoth(lost []id.NodeID) {
 		}
 		err = r.Run()
 		if err != nil && strings.Contains(err.Error(), "nothing is to be recovered") {
-			err = nil // all goes on with what the other has
+			err = nil // all continues with what the other has
 		}
 		if err := errors.Join(err, r.Close()); err != nil {
 			n.t.Fatal(err)

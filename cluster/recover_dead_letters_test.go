@@ -23,7 +23,7 @@ func (n *testNode) buried(t *testing.T, grave id.QueueUID, want uint64) {
 }
 
 // A recovered queue may lack the dead letters that it had sent, so it must not use their numbers again: the targets
-// remember them and would drop what comes under them (DL-25). One queue begins anew, another one goes on with a log
+// remember them and would drop what comes under them (DL-25). One queue starts over, another one continues with a log
 // that might lack its end.
 func TestRecoveredQueueSendsDeadLetters(t *testing.T) {
 	t.Parallel()

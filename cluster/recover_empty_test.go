@@ -15,7 +15,7 @@ import (
 )
 
 // The majority was lost after a queue was declared, and before its member on the node that is left began. The queue
-// begins anew there, instead of staying without a leader for good.
+// starts over there, instead of staying without a leader for good.
 func TestRecoveredQueueThatHadNotBegun(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)

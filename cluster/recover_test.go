@@ -51,9 +51,9 @@ func actions(r *recovery.Recovery) map[string]recovery.Action {
 	return out
 }
 
-// Two of three nodes are lost for good. The third goes on alone with all that it had, a
-// queue of which it had nothing begins anew, the cluster grows again, and a lost node that
-// turns up after all, with an old copy of its directory, is kept out.
+// Two of three nodes are lost for good. The third continues alone with all that it had, a queue of which it had
+// nothing starts over, the cluster grows again, and a lost node that turns up after all, with an old copy of its
+// directory, is kept out.
 func TestRecoverFromLostMajority(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
@@ -238,7 +238,7 @@ func TestRecoveredSurvivorStartsAgain(t *testing.T) {
 }
 
 // Two of five are left: each wants the other's report, and the one with the newest log
-// goes on with both as voters.
+// continues with both as voters.
 func TestRecoverComparesLogs(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) { c.Expect = 5 })

@@ -7,9 +7,9 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// The catalog goes on with the log of a node that was away when queues were declared. Their UIDs are not given to new
-// queues: by them nodes that were away as well know members of the lost ones, and targets know whose dead letters they
-// have (DL-25).
+// The catalog continues with the log of a node that was away when queues were declared. Their UIDs are not given to
+// new queues: by them nodes that were away as well know members of the lost ones, and targets know whose dead letters
+// they have (DL-25).
 func TestRecoveredCatalogGivesNewUIDs(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)

@@ -57,7 +57,7 @@ func (n *testNodes) intactQueue(t *testing.T, q id.QueueUID, at id.NodeID, confi
 }
 
 // A member that has left and joins again with nothing makes no leader of a member that still has the configuration of
-// before: its former member's vote does not count any more.
+// before: its former member's vote no longer counts.
 func TestRejoinedMemberElectsNoStaleOne(t *testing.T) {
 	t.Parallel()
 	n, q, confirmed := movedOnce(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// EX-16: a node serves when its view was confirmed; left alone it goes on, but does not answer what
-// there is not; refused or without its catalog group it serves nobody.
+// EX-16: a node serves when its view was confirmed; left alone it continues, but does not answer that something does
+// not exist; refused or without its catalog group it serves nobody.
 func TestServes(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) { c.CatalogStaleness = 500 * time.Millisecond })

@@ -33,7 +33,7 @@ func newSlowClient(limit int64) *slowClient {
 }
 
 func (s *slowClient) deliver(q id.QueueUID, ds []traffic.Delivery) {
-	if len(ds) == 0 { // nothing is pending any more
+	if len(ds) == 0 { // nothing more is pending
 		return
 	}
 	s.mu.Lock()
@@ -192,8 +192,8 @@ func TestFullBuffer(t *testing.T) {
 	}
 }
 
-// Consumers that share a buffer get on in turn, none with more than its share, and one that
-// ends leaves the others its place.
+// Consumers that share a buffer make progress in turn, none with more than its share, and one that ends leaves the
+// others its place.
 func TestSharedBuffer(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)

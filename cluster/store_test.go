@@ -143,8 +143,7 @@ func (n *testNodes) votes(voter, as id.NodeID) {
 }
 
 // RE-9: a disk that is given up is replaced by an empty one under the same id. The node's
-// members are built anew from their peers, and vote only then; what was confirmed stays. The
-// old disk never comes back.
+// members are rebuilt from their peers, and vote only then; what was confirmed stays. The old disk never comes back.
 func TestReplaceNode(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
@@ -175,7 +174,7 @@ func TestReplaceNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// It is let in as it knocks, without a restart.
+	// It is let in as soon as it asks to join, without a restart.
 	n.ready("c")
 	n.withStores("a", "b", "c")
 	n.built(q, "c")
@@ -295,7 +294,7 @@ func TestLostNodeReturnsByItself(t *testing.T) {
 	in.await(t, confirmed...)
 }
 
-// built waits until a node's member of a queue was built anew and is one of its voters.
+// built waits until a node's member of a queue was rebuilt and is one of its voters.
 func (n *testNodes) built(q id.QueueUID, i id.NodeID) {
 	n.t.Helper()
 	poll(n.t, fmt.Sprintf("the member on node %s is built anew", i), func() error {
@@ -389,7 +388,7 @@ func copyFile(t testing.TB, from, to string) {
 }
 
 // RE-9: members whose log is gone, or ends before what it had made durable, do not act: they
-// are built anew.
+// are rebuilt.
 func TestShortLog(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, n *testNodes, q id.QueueUID){

@@ -159,7 +159,7 @@ func (n *testNodes) stopped(failed func(*testNode) error) {
 
 // A member that meets a committed command that it cannot read stops before it: nothing later
 // is applied, nobody is answered from it, and it says what to do. It is not taken for damaged,
-// and its node goes on with its other groups. A build that can read it carries on.
+// and its node continues with its other groups. A build that can read it carries on.
 func TestUnreadableQueueCommand(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)

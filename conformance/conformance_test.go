@@ -48,7 +48,7 @@ func TestRulesAreDefined(t *testing.T) {
 	}
 }
 
-// A scenario that answers otherwise has failed, and so has one that does not differ any more.
+// A scenario that answers otherwise has failed, and so has one that no longer differs.
 func TestBothWays(t *testing.T) {
 	step := Step{Want: []string{"ok"}, Otherwise: []Difference{
 		{Who: "rabbitmq", Rule: "Q-1", Want: []string{"no"}},
@@ -129,8 +129,8 @@ func TestAMQP091(t *testing.T) {
 	})
 }
 
-// amqplib's connections end cleanly, whatever is under way. Before any test that goes on beside others, this one installs what
-// they need of npm.
+// amqplib's connections end cleanly, whatever is under way. Before any test that runs beside others, this one
+// installs what they need of npm.
 func TestClosing(t *testing.T) {
 	switch err := Closing(context.Background(), start(t), 10); {
 	case errors.Is(err, ErrAbsent):

@@ -71,7 +71,7 @@ type forwarding struct {
 type completion struct {
 	targetQueue *targetQueue // nil: of a settlement
 	deadLetters int
-	traced      *tracing.Origin // first traced message of a Transfer; nil if there is none
+	traced      *tracing.Origin // first traced message of a Transfer; nil without one
 	reply       quorumq.Reply
 	err         error
 	seqs        []quorumq.Seq // of a settlement

@@ -64,7 +64,7 @@ type Sender interface {
 	// Transfer sends dead letters and waits for the answer of the target's machine. Repeating it is
 	// always harmless (DL-25). ErrNoTarget means that the target is gone for good, ErrDoubtful that
 	// it may have stored them or may still do so; after any other error it has not and will not.
-	// Dead letters that were not sent when ctx ends are not sent any more.
+	// Dead letters that were not sent when ctx ends are no longer sent.
 	Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error)
 	// Enqueue sends a copy. It waits for room until ctx ends. Unless it returns an error, done is
 	// called once with nil, ErrRefused, ErrNoTarget or another error. Calls of one goroutine reach

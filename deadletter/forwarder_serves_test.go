@@ -112,8 +112,8 @@ func TestCopierWaitsForTheView(t *testing.T) {
 }
 
 // DL-25: the node was suspended for so long that its source may be deleted, and forgotten by its targets. Its forwarder
-// sends nothing by the view from before, whether it was at work or starts. As soon as the view is confirmed it goes on,
-// also if nothing has changed; or it never does, since the source is deleted.
+// sends nothing by the view from before, whether it was at work or starts. As soon as the view is confirmed it
+// continues, also if nothing has changed; or it never does, since the source is deleted.
 func TestForwarderStandsByAnOldView(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		t.Run(fmt.Sprint("deleted ", deleted), func(t *testing.T) {

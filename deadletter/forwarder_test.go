@@ -260,7 +260,7 @@ func TestForwarderCycle(t *testing.T) {
 }
 
 // DL-43: cycles can be allowed, and bounded by the number of deaths; what has died too often
-// waits, and goes on when more is allowed.
+// waits, and continues when more is allowed.
 func TestForwarderHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -298,8 +298,8 @@ func TestExportLeavesOut(t *testing.T) {
 
 // FuzzParse: no document brings the parser down, and what one import makes, the next one of
 // the same document and of its export keeps.
-// VH-17: a document names the declarers of queues, but for one whose name another user has by now; where it names none,
-// who imports becomes the declarer. What is there keeps its own.
+// VH-17: a document names the declarers of queues, except for one whose name another user has by now; where it names
+// none, who imports becomes the declarer. What is there keeps its own.
 func TestDeclarers(t *testing.T) {
 	c := cluster(t)
 	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionDeclarers})

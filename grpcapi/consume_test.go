@@ -100,7 +100,7 @@ func TestCancelledBehindDeliveries(t *testing.T) {
 	}
 }
 
-// CO-3: after a cancel with requeue the queue does not know the consumer any more. When that ends the wait for deliveries
+// CO-3: after a cancel with requeue the queue no longer knows the consumer. When that ends the wait for deliveries
 // that had no room, the client gets the answer to its cancel even so, and those behind it.
 func TestCancelledWithRequeue(t *testing.T) {
 	const messages = 5

@@ -47,7 +47,7 @@ func newLogs() (*logsServer, *slog.Logger) {
 	return s, slog.New(s.lines.Handler(leveled{slog.DiscardHandler, s.level}))
 }
 
-// A tail begins with the newest lines, in pieces, and goes on with new ones of its level.
+// A tail begins with the newest lines, in pieces, and continues with new ones of its level.
 func TestTailLog(t *testing.T) {
 	s, log := newLogs()
 	for i := range logBatch + 50 {

@@ -200,7 +200,7 @@ func TestPortions(t *testing.T) {
 	if err := r.inPortions(n, &brokerv1.PublishRequest{}); status.Code(err) != codes.Internal {
 		t.Errorf("a message that is cut short: %v", err)
 	}
-	least := uint64(math.MaxUint64) // what goes on beside the test allocates, too
+	least := uint64(math.MaxUint64) // what runs beside the test allocates, too
 	for range 5 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

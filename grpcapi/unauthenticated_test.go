@@ -146,7 +146,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 	const n = 5000
 	before := memory()
 	call(n)
-	// What goes on beside the test has memory too, for a moment.
+	// What runs beside the test has memory too, for a moment.
 	until(t, "a refused call leaves more than 100 bytes", func() bool { return (memory()-before)/n <= 100 })
 }
 

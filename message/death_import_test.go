@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// G-11: what DeathHeaders writes is read back, but for times that it does not have.
+// G-11: what DeathHeaders writes is read back, except for times that it does not have.
 func TestImportDeaths(t *testing.T) {
 	from := full()
 	m := &message.Message{Headers: append(message.Table{{Name: "own", Value: message.Int8(1)}}, message.DeathHeaders(from)...)}

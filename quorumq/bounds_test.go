@@ -172,7 +172,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLinesAreBounded shows that a priority that no consumer uses any more leaves no line.
+// TestLinesAreBounded shows that a priority that no consumer uses any longer leaves no line.
 func TestLinesAreBounded(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	for i := range int32(10 * maxIdleLines) {

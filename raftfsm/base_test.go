@@ -138,7 +138,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// A member whose log has reached its base has none any more.
+// A member whose log has reached its base has none any longer.
 func TestBaseReached(t *testing.T) {
 	t.Parallel()
 	c := newDriven(t, nil)

@@ -38,8 +38,8 @@ const (
 // catalog's, docs/adr/0027-bolt-for-the-catalog.md.
 //
 // A prefix that raft deletes only moves the first index; Retain takes the entries away later.
-// After a failed write nothing is written any more, until the file is opened again: bolt
-// may destroy a file that is used on after a failed fsync.
+// After a failed write nothing more is written, until the file is opened again: bolt may destroy a file that is used
+// on after a failed fsync.
 type bolt struct {
 	Synchronous
 	path   string

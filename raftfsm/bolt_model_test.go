@@ -14,7 +14,7 @@ import (
 type boltModel struct {
 	log      map[uint64]*raft.Log
 	dropped  map[uint64]*raft.Log // below the first index
-	next     uint64               // index after the last entry, or where the log goes on
+	next     uint64               // index after the last entry, or where the log continues
 	term     uint64
 	restarts int
 }

@@ -114,7 +114,7 @@ func TestBoltTruncatedSuffixIsGone(t *testing.T) {
 	}
 }
 
-// After a snapshot from the leader raft deletes the whole log and goes on behind it.
+// After a snapshot from the leader raft deletes the whole log and continues behind it.
 func TestBoltBeginsAnewBehindASnapshot(t *testing.T) {
 	f := newBoltFixture(t)
 	f.ok(f.StoreLogs(testLogs(1, 5, 1)))

@@ -79,8 +79,9 @@ func (l parkingPipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raf
 	return l.AppendPipeline.AppendEntries(req, resp)
 }
 
-// A follower whose node was away gets all that it lacks at once, also if nothing is appended any more. Raft alone would send
-// 64 entries for each entry that is appended, and no more: hundreds of barriers, or a minute for each 64 entries.
+// A follower whose node was away gets all that it lacks at once, also if nothing more is appended. Raft alone would
+// send 64 entries for each entry that is appended, and no more: hundreds of barriers, or a minute for each 64
+// entries.
 func TestDrivenFollowerGetsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -374,7 +374,7 @@ func (c *testCluster) equal() {
 	})
 }
 
-// headers returns the headers of the commands that the machine has, but for Lead.
+// headers returns the headers of the commands that the machine has, except for Lead.
 func (m *member) headers() []string {
 	var hs []string
 	m.group.Read(func() {

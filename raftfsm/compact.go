@@ -24,7 +24,7 @@ type compaction struct {
 	running  atomic.Bool
 	taken    atomic.Uint64 // states that were frozen
 
-	last atomic.Pointer[footprint] // of the last snapshot; nil if there is none
+	last atomic.Pointer[footprint] // of the last snapshot; nil without one
 }
 
 // footprint is what a snapshot stands for, in bytes.

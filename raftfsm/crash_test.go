@@ -191,7 +191,7 @@ func (x *crashRun) cut(nodes []*crashNode) {
 	}
 }
 
-// leader returns the member that leads a group, nil if there is none.
+// leader returns the member that leads a group, or nil.
 func (x *crashRun) leader(group int) *member {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -203,7 +203,7 @@ func (x *crashRun) leader(group int) *member {
 	return nil
 }
 
-// client proposes until the run ends and notes what was acknowledged.
+// client proposes until the run ends and records what was acknowledged.
 func (x *crashRun) client(group, client int) {
 	for i := 0; ; i++ {
 		select {

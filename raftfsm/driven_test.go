@@ -132,7 +132,7 @@ func TestPushAfter(t *testing.T) {
 					time.Sleep(after / 10)
 				}
 			}
-			// The first look after the burst finds that it goes on.
+			// The first look after the burst finds that it continues.
 			if took := time.Since(begin); took < after || took > 3*after {
 				t.Errorf("followers notified after %v applied it after %v", after, took)
 			}
@@ -469,8 +469,7 @@ func (r refusing) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequ
 	return r.AppendEntries(to, raft.ServerAddress(to), req, resp)
 }
 
-// A leader goes on asking nodes that have no member yet, ever less often, and at once when
-// something happens.
+// A leader keeps asking nodes that have no member yet, ever less often, and at once when something happens.
 func TestDrivenAbsentFollower(t *testing.T) {
 	t.Parallel()
 	var is atomic.Bool

@@ -240,7 +240,7 @@ func fixHeadSum(data []byte) {
 	binary.LittleEndian.PutUint32(data[entryHeadBytes-4:], sum)
 }
 
-// metas notes what the machine learns of each command.
+// metas records what the machine learns of each command.
 type metas struct {
 	logMachine
 

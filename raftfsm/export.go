@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// exportPoll is the time between two looks whether the machine has applied what an export waits for.
+	// exportPoll is the time between checks whether the machine has applied what an export waits for.
 	exportPoll = 5 * time.Millisecond
 	// exportCacheBytes limits the entries that an export keeps in memory: bodies are mostly read in their order, but
 	// those of messages that were returned, or have priorities, are not. The node's own cache is left to its leaders.

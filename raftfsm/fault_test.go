@@ -76,7 +76,7 @@ func (m *member) faults(t *testing.T) *faulty {
 	return f
 }
 
-// stopsAlone waits until a member has failed with the text and the others go on.
+// stopsAlone waits until a member has failed with the text and the others continue.
 func (c *testCluster) stopsAlone(m *member, text string) {
 	c.t.Helper()
 	until(c.t, string(m.node)+" to stop", func() bool { return m.group.Failed() != nil })

@@ -176,7 +176,7 @@ func (f fsm[R, E]) Restore(from io.ReadCloser) error {
 	return nil
 }
 
-// restore replaces the machine, and begins anew to count what was applied since a snapshot.
+// restore replaces the machine, and counts anew what was applied since a snapshot.
 func (f fsm[R, E]) restore(r *snapshotReader) error {
 	b, err := r.machine()
 	if err != nil {

@@ -225,7 +225,7 @@ func (t *gate) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.
 	return t.await(at, make(chan raft.RPCResponse, 1))
 }
 
-// stored notes what a follower has stored, if it catches up behind a snapshot.
+// stored records what a follower has stored, if it catches up behind a snapshot.
 func (t *gate) stored(by raft.ServerID, req *raft.AppendEntriesRequest) {
 	if !t.catchUps.some.Load() {
 		return

@@ -131,7 +131,7 @@ func others(all []*logMember, but *logMember) []*logMember {
 	return os
 }
 
-// submit proposes a command; what comes of it is sent once.
+// submit proposes a command; its outcome is sent once.
 func (m *logMember) submit(header string) chan error {
 	done := make(chan error, 1)
 	m.group.Submit(command(header, "body"), func(_ reply, err error) { done <- err })

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The leader's gauge of its oldest entry ends at its first look, and the leader goes on.
-// Not parallel: it counts goroutines of the process.
+// The leader's gauge of its oldest entry ends at its first look, and the leader continues. Not parallel: it counts
+// goroutines of the process.
 func TestGaugeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newLogCluster(t, 3, nil)

@@ -211,7 +211,7 @@ func TestBackPressure(t *testing.T) {
 	t.Parallel()
 	c := newDriven(t, func(_ *member, config *Config[reply, string]) { config.MaxPendingBytes = 10_000 })
 	l := c.leader()
-	c.disconnect(l) // nothing is committed any more
+	c.disconnect(l) // nothing more is committed
 	body := strings.Repeat("x", 4000)
 	const submitted, refused = 5, 3
 	results := make(chan error, submitted)
@@ -267,7 +267,7 @@ func TestFollowerNamesTheLeader(t *testing.T) {
 }
 
 // A member whose build cannot read a committed command stops before it and keeps its log; the
-// others go on. Opened by a build that can, it carries on and is equal to them.
+// others continue. Opened by a build that can, it carries on and is equal to them.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)

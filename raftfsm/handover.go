@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// handOverTick is the wait between two looks at whether the target is caught up.
+	// handOverTick is the wait between checks whether the target is caught up.
 	handOverTick = 5 * time.Millisecond
 	// handOverCatchUp bounds the wait for the target to catch up; no commands are
 	// proposed meanwhile.

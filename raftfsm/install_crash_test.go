@@ -204,7 +204,7 @@ func (m *installMember) unmixed(snapshot uint64) error {
 type installCase struct {
 	last uint64 // of the log
 	term uint64 // of what is behind the common entries
-	cut  bool   // the snapshot breaks off, and the member gets on by the log
+	cut  bool   // the snapshot breaks off, and the member continues from the log
 }
 
 func (c installCase) String() string {
@@ -371,7 +371,7 @@ func (c installCase) crashAt(t *testing.T, stream []byte, at crashPoint, loss vf
 		}
 	}
 	if f := m.snaps.latest(); f.index == 5 {
-		// The leader tries again, or goes on with its log.
+		// The leader tries again, or continues with its log.
 		if err := c.play(m, stream, crashPoint{}); err != nil {
 			t.Fatalf("%s, a second time: %v", context, err)
 		}

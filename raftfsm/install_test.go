@@ -31,8 +31,7 @@ func (s *spoiled) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args 
 
 var errCut = errors.New("the link was cut")
 
-// cutAt gives out so many bytes, and then waits for what to do: it fails, or goes on if
-// that is nil.
+// cutAt gives out so many bytes, and then waits for what to do: it fails, or continues if that is nil.
 func cutAt(r io.Reader, n int64, then func() error) io.Reader {
 	then = sync.OnceValue(then) // raft reads on after a failure
 	return io.MultiReader(io.LimitReader(r, n), readerFunc(func([]byte) (int, error) {
@@ -136,7 +135,7 @@ func (m *member) clean(t *testing.T) {
 	}
 }
 
-// A transfer that breaks, wherever it does, leaves nothing behind and begins anew.
+// A transfer that breaks, wherever it does, leaves nothing behind and starts over.
 func TestTransferBeginsAnewAfterEachCut(t *testing.T) {
 	t.Parallel()
 	offsets := []int64{streamHeadBytes + 1000, 10_000} // raft waits twice as long after each
@@ -169,8 +168,8 @@ func TestTransferBeginsAnewAfterEachCut(t *testing.T) {
 	}
 }
 
-// A snapshot that comes late, when its member has gone on by entries, takes nothing back: the leader
-// learns that the member has it, and what the member has stored stays stored.
+// A snapshot that comes late, when its member has continued by entries, takes nothing back: the leader learns that
+// the member has it, and what the member has stored stays stored.
 func TestLateSnapshotTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	c, away := behind(t, func(r io.Reader) io.Reader { return r })
@@ -219,9 +218,9 @@ func TestLateSnapshotTakesNothingBack(t *testing.T) {
 	c.equal()
 }
 
-// While a transfer stands still the leader goes on with its other follower, takes
-// snapshots, and keeps the bodies that the transfer is to send. The member that receives
-// serves nothing of it. When the sender dies, the next leader begins anew.
+// While a transfer stands still the leader continues with its other follower, takes snapshots, and keeps the bodies
+// that the transfer is to send. The member that receives serves nothing of it. When the sender dies, the next leader
+// starts over.
 func TestTransferThatStandsStill(t *testing.T) {
 	t.Parallel()
 	h := newHalt(t)
@@ -273,7 +272,8 @@ func TestTransferThatStandsStill(t *testing.T) {
 	})
 }
 
-// A leader knows how far the stream to each member is, so that one that stands still can be distinguished from one that goes on.
+// A leader knows how far the stream to each member is, so that one that stands still can be distinguished from one
+// that continues.
 func TestStreamIsCounted(t *testing.T) {
 	t.Parallel()
 	h := newHalt(t)
@@ -312,7 +312,7 @@ func sentIndex(t *testing.T, f *snapshotFile) uint64 {
 	return 0
 }
 
-// A transfer goes on where the leader's newer snapshot has replaced the one that is sent.
+// A transfer continues where the leader's newer snapshot has replaced the one that is sent.
 func TestTransferGoesOnBehindANewerSnapshot(t *testing.T) {
 	t.Parallel()
 	h := newHalt(t)

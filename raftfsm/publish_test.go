@@ -95,7 +95,7 @@ func TestSnapshotWhoseNameIsNotDurable(t *testing.T) {
 	hasBody(t, storage)
 }
 
-// A group stops at such a snapshot, and goes on after a start.
+// A group stops at such a snapshot, and continues after a start.
 func TestGroupStopsAtASnapshotThatMayBeLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

@@ -31,7 +31,7 @@ var errUnknownOutcome = errors.New("it may be the one with which the member star
 // snapshotOwner is what a group does for its snapshot store, which calls it without a lock.
 type snapshotOwner struct {
 	log    *slog.Logger
-	onIdle func()      // nothing is busy any more, and a compaction was put off
+	onIdle func()      // nothing more is busy, and a compaction was put off
 	fail   func(error) // stops the group
 }
 
@@ -232,7 +232,7 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 // uncounted is the size of a snapshot whose bytes are being counted: as many as there can be.
 const uncounted = math.MaxInt64
 
-// sends notes how many bytes a snapshot has that is being sent. The caller holds mu.
+// sends records how many bytes a snapshot has that is being sent. The caller holds mu.
 func (s *snapshots) sends(r *snapshotReader, bytes int64) {
 	if s.sending == nil {
 		s.sending = map[*snapshotReader]sentSnapshot{}

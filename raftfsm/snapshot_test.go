@@ -160,7 +160,7 @@ func TestOneLiveBodyPinsOneEntry(t *testing.T) {
 	for i := range 100 {
 		c.propose(fmt.Sprint(i), "body")
 	}
-	m.group.Read(func() { // settled, but for the first
+	m.group.Read(func() { // settled, except for the first
 		for i := range m.machine.records[2:] {
 			m.machine.records[2+i].Bodies = 0
 		}
@@ -183,8 +183,8 @@ func TestOneLiveBodyPinsOneEntry(t *testing.T) {
 	}
 }
 
-// A member that the log cannot help any more gets the machine's bytes and the live
-// bodies, and can serve both, lead, and help the next one so.
+// A member that the log can no longer help gets the machine's bytes and the live bodies, and can serve both, lead,
+// and help the next one so.
 func TestMemberRestoredBySnapshotHasTheBodies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, snapshotOften)
@@ -446,7 +446,7 @@ func (o observed) Entry(index uint64, out *raft.Log) error {
 }
 
 // Before the first byte of a snapshot is sent all bodies are read to count its bytes. How far that is can be seen, and the
-// stream goes on from there: a join that makes no progress is taken back.
+// stream continues from there: a join that makes no progress is taken back.
 func TestCountingASnapshotIsSeen(t *testing.T) {
 	s, storage := snapshotFixture(t)
 	var seen []int64
@@ -580,7 +580,7 @@ func FuzzSnapshotHead(f *testing.F) {
 	})
 }
 
-// A snapshot that cannot be written costs nothing but room: the group goes on.
+// A snapshot that cannot be written costs nothing but room: the group continues.
 func TestSnapshotThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

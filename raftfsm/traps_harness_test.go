@@ -77,7 +77,7 @@ func (l *trapLogs) DeleteRange(from, to uint64) error {
 	return l.InmemStore.DeleteRange(from, to)
 }
 
-// trapStable notes what is written.
+// trapStable records what is written.
 type trapStable struct {
 	*raft.InmemStore
 	mu     sync.Mutex

@@ -84,8 +84,8 @@ func TestTrapTwoCandidatesNeverElect(t *testing.T) {
 	})
 }
 
-// A leader whose calls fail waits longer and longer, and goes on waiting when the follower
-// is back. cluster/transport parks calls until there is a connection instead of failing them.
+// A leader whose calls fail waits longer and longer, and keeps waiting when the follower is back. cluster/transport
+// parks calls until there is a connection instead of failing them.
 func TestTrapFailedCallsDelayCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := trapNodes(t, 3, nil)
@@ -266,10 +266,9 @@ func TestTrapNoVoteForUnknownCandidate(t *testing.T) {
 }
 
 // After an installed snapshot the whole of a monotonic log goes, from its first entry to
-// its last; of another log, what the snapshot covers but for the trailing entries.
-// wal.GroupLog and bolt say that they are monotonic and begin anew then.
-// A snapshot of another length than was announced is refused, so snapshot_stream.go adds
-// up what it will send beforehand.
+// its last; of another log, what the snapshot covers except for the trailing entries. wal.GroupLog and bolt say that
+// they are monotonic and start over then. A snapshot of another length than was announced is refused, so
+// snapshot_stream.go adds up what it will send beforehand.
 func TestTrapInstallSnapshot(t *testing.T) {
 	for _, monotonic := range []bool{true, false} {
 		t.Run(fmt.Sprintf("monotonic=%v", monotonic), func(t *testing.T) {

@@ -190,7 +190,7 @@ func TestTraceOverNodes(t *testing.T) {
 	})
 	var again []any
 	for i, s := range spans {
-		above := publisherSpan // but for what belongs to the span before it
+		above := publisherSpan // except for what belongs to the span before it
 		if !strings.HasPrefix(s.Name, "publish ") && !strings.HasPrefix(s.Name, "deliver ") && !strings.HasPrefix(s.Name, "dead-letter ") {
 			above = spans[i-1].ID
 		}

@@ -47,7 +47,7 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// The state goes on unless it is malformed or larger than the limit, and its faults do not end the trace.
+// The state continues unless it is malformed or larger than the limit, and its faults do not end the trace.
 func TestParentState(t *testing.T) {
 	for s, want := range map[string]string{
 		"a=1,b=2": "a=1,b=2",

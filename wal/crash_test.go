@@ -109,8 +109,8 @@ func TestCrashAtEveryStep(t *testing.T) {
 }
 
 // Each write, sync and change of names fails in turn. The operation under way fails, all
-// that follow fail with the same error, the owner is notified once, nothing is begun any more on
-// the disk, and after a new start everything acknowledged is there.
+// that follow fail with the same error, the owner is notified once, nothing more is begun on the disk, and after a
+// new start everything acknowledged is there.
 func TestEveryOperationFails(t *testing.T) {
 	count := func(op vfs.Op) int {
 		d := vfs.NewMem()

@@ -309,7 +309,7 @@ func TestInventoryBehindTheNewest(t *testing.T) {
 	}
 }
 
-// A log whose segments are all freed goes on with the next number.
+// A log whose segments are all freed continues with the next number.
 func TestInventoryOfAnEmptyLog(t *testing.T) {
 	t.Parallel()
 	d := vfs.NewMem()
@@ -445,7 +445,7 @@ func TestInventoryOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A start without an inventory on a full disk goes on without one, and the next one writes it.
+// A start without an inventory on a full disk continues without one, and the next one writes it.
 func TestInventoryOfAStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	d := vfs.NewMem()

@@ -73,7 +73,7 @@ func TestEndWaits(t *testing.T) {
 	})
 }
 
-// A log that needs another file and gets no descriptor waits for one, reports that, and goes on.
+// A log that needs another file and gets no descriptor waits for one, reports that, and continues.
 func TestDescriptorsRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := scarce{vfs.NewMem(), &atomic.Bool{}}

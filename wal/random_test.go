@@ -221,7 +221,7 @@ func (x *randomRun) restart(crash bool) {
 	}
 }
 
-// recovered finds the state that a group has come back in, and goes on from there.
+// recovered finds the state that a group has come back in, and continues from there.
 func (x *randomRun) recovered(group id.GroupID, rg *randomGroup, got string, durable Position) {
 	x.t.Helper()
 	if durable == ^Position(0) || len(rg.history) == 0 {

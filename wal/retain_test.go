@@ -64,7 +64,7 @@ func TestRetainInWindows(t *testing.T) {
 }
 
 // BenchmarkDiskUse publishes 10 million messages in entries of 64 × 100 B and lets them go
-// behind a snapshot for each 16 MiB, but for a message in each 10,000, which stays.
+// behind a snapshot for each 16 MiB, except for a message in each 10,000, which stays.
 func BenchmarkDiskUse(b *testing.B) {
 	for b.Loop() {
 		dir, err := vfs.OS(b.TempDir())

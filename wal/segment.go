@@ -56,7 +56,7 @@ type segment struct {
 	size   int64 // of the file once it is sealed
 	full   int64 // of the file before, as far as it is written; once there is a file the writer alone changes it
 	live   int64 // bytes of records that are needed
-	sealed bool  // nothing is appended any more
+	sealed bool  // nothing more is appended
 	closed bool  // the seal is durable
 	footer []byte
 	listed listed

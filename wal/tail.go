@@ -25,7 +25,7 @@ func (t *tail) get(index uint64, out *raft.Log) bool {
 	return true
 }
 
-// add begins anew where entries do not follow one another.
+// add starts over where entries do not follow one another.
 func (t *tail) add(e *raft.Log) {
 	if n := len(t.logs); n > 0 && t.logs[n-1].Index+1 != e.Index {
 		t.clear()

@@ -91,7 +91,7 @@ type Copy struct {
 	free    []byte     // memory for the next part
 }
 
-// Begin forgets the blocks that have come: the copy begins anew, and its parts replace those that were stored.
+// Begin forgets the blocks that have come: the copy starts over, and its parts replace those that were stored.
 func (c *Copy) Begin() {
 	c.Abandon()
 	c.w.manifest.Queues[c.at] = Queue{}

@@ -109,7 +109,8 @@ func TestBeside(t *testing.T) {
 			s := send(t.Context(), c, blocks)
 			for part := range 4 {
 				<-store.putting
-				// The head and a part, and then as many blocks as the next part has, but for the one with which it is full.
+				// The head and a part, and then as many blocks as the next part has, except for the one with which it
+				// is full.
 				want := int32(min(1+2*(part+1)+1, len(blocks)-1))
 				for deadline := time.Now().Add(30 * time.Second); s.added.Load() < want && time.Now().Before(deadline); {
 					time.Sleep(time.Millisecond)
@@ -152,7 +153,7 @@ func (l loaded) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(l.content[name])), nil
 }
 
-// TestBesideFails: a part that is not stored ends its copy, and no later one. Whoever begins anew, or gives up, waits
+// TestBesideFails: a part that is not stored ends its copy, and no later one. Whoever starts over, or gives up, waits
 // until the place is free.
 func TestBesideFails(t *testing.T) {
 	why := errors.New("no space left")

@@ -34,7 +34,7 @@ func (x *cluster) job(seen func(Progress)) (Create, archive.Location) {
 }
 
 // A queue without a leader, alone or in a circle, is named and left out, and all others are copied. What it waits for is
-// shown meanwhile. A backup that would have nothing is none, and a restore goes on with the next queue, too.
+// shown meanwhile. A backup that would have nothing is none, and a restore continues with the next queue, too.
 func TestQueueWithoutLeader(t *testing.T) {
 	x := start(t)
 	for name, arguments := range map[string]client.Table{
@@ -143,8 +143,8 @@ func TestRestoreWithoutQueue(t *testing.T) {
 	}
 }
 
-// A queue of a circle that is deleted while the backup goes on is left out, whether the circle is copied together or is
-// too large for that.
+// A queue of a circle that is deleted during the backup is left out, whether the circle is copied together or is too
+// large for that.
 func TestDeletedOfCircle(t *testing.T) {
 	x := start(t)
 	for _, size := range []int{3, maxCircle + 2} {

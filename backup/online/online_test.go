@@ -259,7 +259,7 @@ func same(t *testing.T, what string, got, want []string) {
 }
 
 // BK-1: while clients publish and nodes are killed, whatever was confirmed before a backup began is in it, and the restore
-// goes on through another node.
+// continues through another node.
 func TestBackupUnderLoad(t *testing.T) {
 	x := start(t)
 	x.declare("load", nil)

@@ -73,7 +73,7 @@ func (t *tally) waits(q *client.QueueInfo, why error) {
 	t.seen(now)
 }
 
-// forget takes off what a copy had, because it begins anew.
+// forget takes off what a copy had, because it starts over.
 func (t *tally) forget(x *archive.Copy) {
 	messages, bytes := x.Done()
 	t.mu.Lock()

@@ -53,7 +53,7 @@ func (x *Commands) CommitDecided(ctx context.Context, before *catalog.View, cmd 
 	return r, err
 }
 
-// Committed notes what a command with the reply r has changed.
+// Committed records what a command with the reply r has changed.
 func (a *Notes) Committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
 	if a == nil {
 		return

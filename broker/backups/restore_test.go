@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/cluster/traffic"
 )
 
-// A message that a limit refuses is counted, and the restore goes on; a queue that is being deleted, perhaps because it has
-// expired while it was still empty, ends it.
+// A message that a limit refuses is counted, and the restore continues; a queue that is being deleted, perhaps
+// because it has expired while it was still empty, ends it.
 func TestRefusedAtRestore(t *testing.T) {
 	t.Parallel()
 	deleting := fmt.Errorf("queue: %w: %w", traffic.ErrRefused, traffic.ErrDrainDeleting)

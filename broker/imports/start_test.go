@@ -87,7 +87,7 @@ func TestImportWaitsForVersion(t *testing.T) {
 	}
 }
 
-// When the node that imports is lost, another one goes on, and a node that starts is ready.
+// When the node that imports is lost, another one continues, and a node that starts is ready.
 func TestImportWaitsOnAnotherNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes: not in short mode")

@@ -49,7 +49,7 @@ type NodeStatus struct {
 	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
 	Vitals   *Vitals // nil: not reported, as by nodes of older builds
-	Lost     int     // members of queues that have lost what they had stored and wait to be built anew
+	Lost     int     // members of queues that have lost what they had stored and wait to be rebuilt
 	Disk     *Disk   // as the node has sent it; nil: it has sent nothing
 	Clock    *Clock  // as this node has measured it; nil: it has not, or not recently
 }

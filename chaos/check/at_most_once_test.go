@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 )
 
-// Queues of dead letters that are sent at most once. What expires in onceFirst goes on to onceBrief, at least once.
+// Queues of dead letters that are sent at most once. What expires in onceFirst goes to onceBrief, at least once.
 const onceWork, onceBrief, onceFirst, onceDead = "once.work", "once.brief", "once.first", "once.dead"
 
 // validOnce returns a history in which all is well. Of the messages of onceWork 1 is discarded and arrives, 2 is

@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 )
 
-// pausing is the history of a publisher of a class that is confirmed something each 10 ms, but for a
-// time from the fault on, which lasts a second.
+// pausing is the history of a publisher of a class that is confirmed something each 10 ms, except for a time from the
+// fault on, which lasts a second.
 func pausing(client, class string, hit []string, pause time.Duration, maxPause float64) []history.Event {
 	const begin = time.Second
 	out := []history.Event{{Kind: history.Began, Settings: &history.Settings{MaxPause: maxPause, Nodes: []string{"n1", "n2", "n3"}}}}
@@ -82,7 +82,7 @@ func TestPauseOfShortQueue(t *testing.T) {
 	}
 }
 
-// A change of members goes on after the fault that hit it: the next fault may hit another member of the same queue.
+// A change of members continues after the fault that hit it: the next fault may hit another member of the same queue.
 func TestPauseAfterChange(t *testing.T) {
 	for class, test := range map[string]struct {
 		pause  time.Duration
@@ -114,8 +114,8 @@ func TestOverlappingFaults(t *testing.T) {
 	}
 }
 
-// A publisher that had got all that it waited for when the next fault begins has gone on: what it publishes then is that one's.
-// One that still waits has not, whatever comes next.
+// A publisher that had got all that it waited for when the next fault begins has continued: what it publishes then is
+// that one's. One that still waits has not, whatever comes next.
 func TestRestsUntilNextFault(t *testing.T) {
 	const client = "grpc/all of queues at rest"
 	publish := func(when time.Duration, id uint64) history.Event {
@@ -147,7 +147,7 @@ func TestRestsUntilNextFault(t *testing.T) {
 	}
 }
 
-// A publisher that never goes on is found, as long as it still tries; one that had ended is not.
+// A publisher that never continues is found, as long as it still tries; one that had ended is not.
 func TestNeverGoesOn(t *testing.T) {
 	events := pausing("grpc/all", "power cut", []string{"n1", "n2"}, 100*ms, 1)
 	tries := without(func(e history.Event) bool { return e.Kind == history.Confirmed && e.At >= time.Second })(events)

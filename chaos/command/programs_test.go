@@ -174,7 +174,7 @@ func (w *world) node(id string) (*chaos.Node, error) {
 	return nil, fmt.Errorf("%q not found", id)
 }
 
-// without returns the arguments but for flags with their values.
+// without returns the arguments except for flags with their values.
 func without(args []string, flags ...string) (out []string) {
 	for i := 0; i < len(args); i++ {
 		if slices.Contains(flags, args[i]) {

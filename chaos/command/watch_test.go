@@ -45,7 +45,7 @@ func (x *watching) prints(t *testing.T, want string) {
 }
 
 // A watch sees what others do to the cluster, all of it, even that no node is there for longer than clients wait
-// for one; it goes on until it is stopped, and judges then.
+// for one; it continues until it is stopped, and judges then.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, nil)
 	x := w.watch(t.Context())

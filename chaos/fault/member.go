@@ -60,8 +60,8 @@ func change(ctx context.Context, s *Scene, p target.Processes, c Choice) (Fault,
 	return Fault{Heal: func(ctx context.Context) error { return p.Start(ctx, node) }, Bit: bit}, err
 }
 
-// rebuilding has one of the queue's members built anew, the node's if the queue does not report its
-// members, and does not wait for the end.
+// rebuilding has one of the queue's members rebuilt, the node's if the queue does not report its members, and does
+// not wait for the end.
 func rebuilding(ctx context.Context, s *Scene, node string, pick uint64) (client.StartedOperation, func(context.Context) (string, bool, error)) {
 	info, err := s.Client.GetQueue(ctx, client.QueueRef{VHost: s.VHost, Name: s.Queue})
 	member := node

@@ -20,7 +20,7 @@ import (
 var begun = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // recorded is the history of a run of this length with a fault every so often. A message is published every step,
-// confirmed after 3 ms and delivered after 5, but for half a second from each fault on; the last one is lost.
+// confirmed after 3 ms and delivered after 5, except for half a second from each fault on; the last one is lost.
 func recorded(length, step, faults time.Duration) []history.Event {
 	const class, queue = "grpc/all", "chaos.publish.q"
 	out := []history.Event{

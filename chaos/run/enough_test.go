@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 )
 
-// Publishing ends when a guarantee is seen broken twice in a row, and when there is nothing to see it goes on.
+// Publishing ends when a guarantee is seen broken twice in a row, and when there is nothing to see it continues.
 func TestUntilEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {

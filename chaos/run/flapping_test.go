@@ -15,7 +15,7 @@ import (
 )
 
 // The node that leads the queues comes and goes, until connections with it were given up that stood still, another node
-// finds it unsteady, and other nodes lead all queues, while clients get on. Nothing is lost.
+// finds it unsteady, and other nodes lead all queues, while clients make progress. Nothing is lost.
 func TestFlappingLeader(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/chaos/target"
 )
 
-// logging is a cluster whose nodes have each logged a line; one has no log any more.
+// logging is a cluster whose nodes have each logged a line; one no longer has a log.
 type logging struct {
 	target.Cluster
 	nodes []string

@@ -19,7 +19,7 @@ import (
 // healTimeout bounds the wait for nodes to be ready, and for queues to be led, after a fault.
 const healTimeout = 60 * time.Second
 
-// undoTimeout bounds the healing of one fault: where pods are made anew, that takes minutes.
+// undoTimeout bounds the healing of one fault: where pods are made again, that takes minutes.
 const undoTimeout = 10 * time.Minute
 
 // nemesis goes through the steps of a schedule. One goroutine alone uses it; faults are healed by goroutines of their

@@ -14,8 +14,8 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Members is the workload of an operator who changes members while clients work: they are built
-// anew, taken out and added again, moved to other nodes, and leaders are transferred and spread.
+// Members is the workload of an operator who changes members while clients work: they are rebuilt, taken out and
+// added again, moved to other nodes, and leaders are transferred and spread.
 func Members() Kind {
 	return Kind{
 		Name: "members", Protocols: []string{overGRPC, overAMQP}, Rate: 60,
@@ -42,7 +42,7 @@ func (m *members) Prepare(ctx context.Context) error {
 	m.drains = m.queues
 	for i, q := range m.queues {
 		for n := range 2 {
-			// While a member is built anew, the queue has two that vote, and one fault stops it.
+			// While a member is rebuilt, the queue has two that vote, and one fault stops it.
 			m.players.publisher(m.class(2*i+n), &Publisher{Queue: q, Apart: "of changing members"})
 		}
 		m.players.consumer(m.class(i), &Consumer{Queue: q})
@@ -108,7 +108,7 @@ func (m *members) change(ctx context.Context, queue string, random *rand.Rand) (
 	case 1:
 		return "rebalance", m.await(ctx)(m.Client.RebalanceQueues(ctx, client.RebalanceQueuesRequest{Queues: client.QueueFilter{VHost: m.VHost, Pattern: m.Prefix + ".*"}}))
 	case 2:
-		to := one // it is built anew from the others
+		to := one // it is rebuilt from the others
 		if len(spare) > 0 {
 			to = spare[random.IntN(len(spare))]
 		}

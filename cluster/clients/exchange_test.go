@@ -40,7 +40,8 @@ func (x *exchangesTest) counts() map[string][2]uint64 {
 	return out
 }
 
-// An exchange is counted for as long as it exists, through changes of its bindings; one that is declared anew begins anew.
+// An exchange is counted for as long as it exists, through changes of its bindings; one that is declared again starts
+// over.
 func TestExchangeCounts(t *testing.T) {
 	x := &exchangesTest{t: t, c: catalog.New(), r: New()}
 	declare := &catalog.DeclareExchange{VHost: catalog.DefaultVHost, Name: "x", Type: catalog.ExchangeFanout, Durable: true}
@@ -64,8 +65,8 @@ func TestExchangeCounts(t *testing.T) {
 	}
 }
 
-// A snapshot that takes the place of the catalog does not begin the counts anew, but for an exchange that is another one by
-// now.
+// A snapshot that takes the place of the catalog does not begin the counts anew, except for an exchange that is
+// another one by now.
 func TestExchangeCountsThroughSnapshot(t *testing.T) {
 	x := &exchangesTest{t: t, c: catalog.New(), r: New()}
 	declare := func(c *catalog.Catalog, name string, kind catalog.ExchangeType) {

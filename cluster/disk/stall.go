@@ -29,5 +29,5 @@ func lookAfter(now time.Time, left, every time.Duration) time.Duration {
 	return min(phase.Wait(now, every), left)
 }
 
-// hangTick is the time between two looks while a write hangs.
+// hangTick is the time between checks while a write hangs.
 const hangTick = 250 * time.Millisecond

@@ -28,7 +28,7 @@ func newWorld(floor int64) *world {
 	return w
 }
 
-// takes says how long a confirm or a sync takes while an export may read so many bytes per second; 0: there is none.
+// takes says how long a confirm or a sync takes while an export may read so many bytes per second; 0: none.
 type takes func(rate float64) time.Duration
 
 // always is what takes as long whatever an export does.
@@ -133,7 +133,7 @@ func TestSteady(t *testing.T) {
 	})
 }
 
-// An export that follows another one goes on at its pace; a later one begins at the floor.
+// An export that follows another one continues at its pace; a later one begins at the floor.
 func TestFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(8 << 20)

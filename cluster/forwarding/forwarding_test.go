@@ -140,7 +140,7 @@ func TestCopiesOfATerm(t *testing.T) {
 	})
 }
 
-// While copies wait to be sent, the term must not end of itself: they would be lost.
+// While copies wait to be sent, the term must not end by itself: they would be lost.
 func TestCopying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, f := newWorld(t)

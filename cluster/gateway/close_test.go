@@ -43,7 +43,7 @@ func TestCloseLeavesOutcomesOpen(t *testing.T) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
 		}
-		for _, s := range sent { // the queue goes on, and stores what was refused
+		for _, s := range sent { // the queue continues, and stores what was refused
 			l.apply(s)
 		}
 		if n := l.queue.Overview().Ready; n != uint64(len(sent)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// DEL-5: what is not settled in time returns, with one command; what was settled costs nothing any more.
+// DEL-5: what is not settled in time returns, with one command; what was settled no longer costs anything.
 func TestHoldsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

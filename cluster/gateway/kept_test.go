@@ -206,8 +206,8 @@ func TestEarlyOfRepeatedRegistration(t *testing.T) {
 }
 
 // AM-8, RE-5: a client that has cancelled its consumer waits for what is pending no longer than for a leader. Then it gets
-// what was kept, and the end. A consumer that is not cancelled goes on, and one of which nothing is pending: its client may
-// still settle what it has.
+// what was kept, and the end. A consumer that is not cancelled continues, and one of which nothing is pending: its
+// client may still settle what it has.
 func TestPendingWithoutLeader(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/gate"
 )
 
-// The ports are closed although connections come that nobody reads any more.
+// The ports are closed although connections come that nobody reads any longer.
 func TestShutdownTakesTheRest(t *testing.T) {
 	for range 20 {
 		c := memberlist.DefaultLANConfig()

@@ -294,7 +294,7 @@ func TestStatus(t *testing.T) {
 			!slices.Equal(s.Members, []id.NodeID{"a", "b", "c"}) || !slices.Equal(s.Online, []id.NodeID{"a", "b"}) {
 			t.Errorf("%+v, %v", s, err)
 		}
-		x.voters = []string{"b", "c"} // the member on a is built anew
+		x.voters = []string{"b", "c"} // the member on a is rebuilt
 		if s, err := l.Status(t.Context(), x.uid); err != nil || !slices.Equal(s.Online, []id.NodeID{"b"}) {
 			t.Errorf("%+v, %v", s, err)
 		}

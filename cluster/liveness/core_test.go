@@ -160,8 +160,8 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// standsFirst reports whether the member of a node stands at once for a group whose logs are equal, but for those of nodes
-// that are behind, on the nodes a, b and c, of which some drain.
+// standsFirst reports whether the member of a node stands at once for a group whose logs are equal, except for those
+// of nodes that are behind, on the nodes a, b and c, of which some drain.
 func standsFirst(t *testing.T, self, formerly id.NodeID, behind, drain []id.NodeID) bool {
 	t.Helper()
 	const group, index = 1, 10

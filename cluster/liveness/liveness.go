@@ -93,8 +93,8 @@ type Config struct {
 	Judged func()
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
-	Tick            time.Duration // between two looks while something is to be done; 0: 50 ms
-	Rest            time.Duration // between two looks while nothing is, and no heartbeat is late; 0: 1 s
+	Tick            time.Duration // between checks while something is to be done; 0: 50 ms
+	Rest            time.Duration // between checks while nothing is, and no heartbeat is late; 0: 1 s
 	SuspectAfter    time.Duration // a peer without an answer is lost; 0: 400 ms
 	LeaderlessAfter time.Duration // a group without a leader is in need; 0: 300 ms
 	MismatchAfter   time.Duration // a peer's heartbeats and what groups know differ: ask it; 0: 300 ms

@@ -31,8 +31,8 @@ func TestHasNearly(t *testing.T) {
 	}
 }
 
-// A joining member that applies nothing while it gets a snapshot is not given up as long as the stream goes on. It is once the
-// stream stands still, also if attempts that follow get as far as the first one.
+// A joining member that applies nothing while it gets a snapshot is not given up as long as the stream continues. It
+// is once the stream stands still, also if attempts that follow get as far as the first one.
 func TestSnapshotIsProgressOfAJoin(t *testing.T) {
 	begun := time.Unix(1000, 0)
 	s := changeState{moved: begun}

@@ -32,7 +32,7 @@ func (o *Operator) AddMember(ctx context.Context, q id.QueueUID, n id.NodeID, re
 
 // RemoveMember takes a node out of a queue (RE-3). It is refused for the last member, and
 // waits while those that stay are not a majority that is there. It is taken back if one of them has
-// lost its data and is to be built anew first, as with ReplaceMember where both nodes are one.
+// lost its data and is to be rebuilt first, as with ReplaceMember where both nodes are one.
 func (o *Operator) RemoveMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(operation.Progress)) error {
 	if _, registered := o.cfg.Views.View().Node(n); !registered {
 		return fmt.Errorf("cluster: node %q is not registered in the cluster", n)

@@ -26,7 +26,7 @@ func (m *mending) began(now time.Time) {
 	m.tries++
 }
 
-// Repair has lost members of this node built anew, as long as it runs.
+// Repair has lost members of this node rebuilt, as long as it runs.
 func (rc *Reconciler) Repair() {
 	begun := map[id.QueueUID]*mending{}
 	for wait := repairTick; ; {
@@ -57,7 +57,7 @@ func (rc *Reconciler) Repair() {
 }
 
 // repairOne asks for the member to be taken out and to join anew, or gives up a change that cannot succeed: a join that has
-// failed, or one that keeps the member from being built anew.
+// failed, or one that keeps the member from being rebuilt.
 func (rc *Reconciler) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
 	g, member := r.Change, slices.Contains(r.Members, rc.cfg.Node)

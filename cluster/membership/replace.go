@@ -113,9 +113,9 @@ func recordNames(qs []*catalog.QueueRecord) string {
 }
 
 // ReplaceNode gives up for good what a node has stored: one with an empty data directory takes
-// its place under the same id, by itself and without a restart, and its members are built anew
-// from their peers. It is refused while a group would have no majority without the node, and
-// without acceptLoss if messages would be lost. To repeat it does no harm.
+// its place under the same id, by itself and without a restart, and its members are rebuilt from their peers. It is
+// refused while a group would have no majority without the node, and without acceptLoss if messages would be lost. To
+// repeat it does no harm.
 func (o *Operator) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool, report func(operation.Progress)) error {
 	p, err := o.PlanReplacement(ctx, n)
 	if err == nil {

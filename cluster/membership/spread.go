@@ -69,7 +69,7 @@ func (rc *Reconciler) SpreadLeaders() {
 }
 
 // EaseLeaders moves leaders until they are even. It breaks off when nodes come or go, or
-// another node leads the catalog: whoever does so begins anew when all is calm again.
+// another node leads the catalog: whoever does so starts over when all is calm again.
 func (rc *Reconciler) EaseLeaders(ctx context.Context, report func(operation.Progress)) error {
 	p := operation.Progress{Phase: phaseSpread, Unit: unitGroups}
 	failed := map[id.QueueUID]bool{}

@@ -124,7 +124,7 @@ func TestAssuranceAgesWhileSuspended(t *testing.T) {
 }
 
 // who must not act on what others have changed waits for an attempt that began after the call,
-// however fresh the view is, and goes on waiting while attempts fail.
+// however fresh the view is, and keeps waiting while attempts fail.
 func TestAssuranceConfirm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -46,8 +46,8 @@ type Config struct {
 	Gossip func() []gossip.Node
 	// Registered is called when the catalog has taken this node. It must not block.
 	Registered func()
-	// Failed is notified that this node is to begin anew (ErrFailed), or to end since the catalog's log
-	// cannot be written (raftfsm.ErrWriteFailed); nil: nothing is called.
+	// Failed is notified that this node is to start over (ErrFailed), or to end since the catalog's log cannot be
+	// written (raftfsm.ErrWriteFailed); nil: nothing is called.
 	Failed func(error)
 	Life   context.Context // ends when this node stops, and with it Run and all calls
 }

@@ -21,7 +21,7 @@ type Group struct {
 
 	opened catalog.Version // the finalised version that the files had
 
-	givenUp    atomic.Pointer[error] // why the member is to be built anew; nil: it is not
+	givenUp    atomic.Pointer[error] // why the member is to be rebuilt; nil: it is not
 	news       *memberNews
 	joined     chan struct{}         // of capacity 1: the catalog knows this node now, and did not before
 	registered atomic.Uint64         // catalog index of this start's registration; 0: not yet

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// leaderTick is the time between two looks of the catalog's leader at what is not as it
-	// should be, and leaderRest while all is.
+	// leaderTick is the time between checks by the catalog's leader of what is not as it should be, and leaderRest
+	// while all is.
 	leaderTick = 500 * time.Millisecond
 	leaderRest = time.Second
 	// followerRest is how often other nodes check whether they lead, in case a change has gone unnoticed.

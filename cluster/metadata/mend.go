@@ -15,8 +15,8 @@ import (
 // broken invariant, and the others continue, the node starts over without what the member has stored: as a node whose
 // catalog was lost (datadir.Dir.CheckCatalog).
 
-// ErrFailed says that this node's member of the catalog group has failed, and the others go on;
-// the node is to begin anew, which builds the member anew.
+// ErrFailed says that this node's member of the catalog group has failed, and the others continue; the node is to
+// start over, which builds the member anew.
 var ErrFailed = errors.New("cluster: this node's member of the catalog group has failed")
 
 // mendEvery is the interval between checks whether the others continue.
@@ -67,7 +67,7 @@ func (g *Group) OthersGoOn() bool {
 	return false
 }
 
-// giveUp sets what the member has stored aside if it is to be built anew. The group is closed.
+// giveUp sets what the member has stored aside if it is to be rebuilt. The group is closed.
 func (g *Group) giveUp() error {
 	err := g.givenUp.Load()
 	if err == nil || !g.cfg.Dir.Store().Admitted {

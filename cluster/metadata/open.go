@@ -79,8 +79,7 @@ func (g *Group) Run() {
 	loops.Wait()
 }
 
-// Close ends the member, and sets what it has stored aside if it is to be built anew. Config.Life
-// has ended.
+// Close ends the member, and sets what it has stored aside if it is to be rebuilt. Config.Life has ended.
 func (g *Group) Close() error {
 	g.cfg.Liveness.Remove(id.CatalogGroup)
 	err := g.raft.Close()

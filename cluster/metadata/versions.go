@@ -38,8 +38,8 @@ type HeldVersion struct {
 }
 
 const (
-	// raiseTick is the first wait between two looks of the catalog's leader at whether a newer
-	// version can be finalised; later ones double up to leaderRest.
+	// raiseTick is the first wait between checks by the catalog's leader whether a newer version can be finalised;
+	// later ones double up to leaderRest.
 	raiseTick = 50 * time.Millisecond
 	// snapshotRetry is the wait before a snapshot of the catalog is tried again.
 	snapshotRetry = time.Second

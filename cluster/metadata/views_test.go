@@ -10,8 +10,7 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// EX-15: what a node has seen of the catalog it goes on seeing, although a snapshot that is
-// installed may be older.
+// EX-15: what a node has seen of the catalog it keeps seeing, although a snapshot that is installed may be older.
 func TestViewsNeverGoBack(t *testing.T) {
 	c := catalog.New()
 	s := NewViews(c.View())

@@ -33,8 +33,8 @@ func (s *steps) set(off time.Duration) {
 	s.off = off
 }
 
-// A node that is alone has its time at the first look, and goes on with it when its wall clock
-// is set: that is reported as an event, and by Warning (TTL-8).
+// A node that is alone has its time at the first look, and continues with it when its wall clock is set: that is
+// reported as an event, and by Warning (TTL-8).
 func TestWallClockIsSet(t *testing.T) {
 	source := &steps{base: time.Now().Add(-time.Second)}
 	k := New(Config{Node: "a", Source: source, Skew: 500 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})

@@ -17,8 +17,7 @@ func newRegistry(c Config) *Registry {
 	return New(c)
 }
 
-// The rate and the rest of a phase follow from what was done in it; a new phase begins
-// anew, and an end is final.
+// The rate and the rest of a phase follow from what was done in it; a new phase starts over, and an end is final.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(Config{})

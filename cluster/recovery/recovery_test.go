@@ -82,8 +82,8 @@ func (p *planned) queue(name string, voters []id.NodeID, have ...id.NodeID) {
 }
 
 // Where a majority of a queue's members is left, and too few of them have anything of it, as where a node's log was lost, no
-// leader would be elected for good. With the catalog the queue goes on without those that have nothing. Without it they may
-// not be taken out, as they may be new and vote.
+// leader would be elected for good. With the catalog the queue continues without those that have nothing. Without it
+// they may not be taken out, as they may be new and vote.
 func TestMembersThatHaveNothing(t *testing.T) {
 	type outcome struct {
 		action     Action

@@ -29,9 +29,9 @@ func (q *Member) ask(r *resume) {
 }
 
 // resume answers a request on a worker. If the first message cannot be read, the request waits, and is
-// tried again while this member leads. With an error its gateway would begin anew with all that it sends to the
-// queue, for all its consumers. A newer request of a consumer, after its gateway has begun anew for another
-// reason, takes the place of one that waits.
+// tried again while this member leads. With an error its gateway would start over with all that it sends to the
+// queue, for all its consumers. A newer request of a consumer, after its gateway has started over for another reason,
+// takes the place of one that waits.
 func (q *Member) resume(r *resume, m moment) {
 	waiting := q.resumes[r.consumer]
 	switch {

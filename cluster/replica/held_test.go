@@ -66,7 +66,8 @@ func TestHeldEndsBeforeUnreadable(t *testing.T) {
 }
 
 // As long as the first message cannot be read, its consumer waits, and others do not: with an error their gateway would
-// begin anew with all of them. Of two requests of a consumer the newer one waits, and none is left when the member closes.
+// start over with all of them. Of two requests of a consumer the newer one waits, and none is left when the member
+// closes.
 func TestHeldWaitsForUnreadable(t *testing.T) {
 	t.Parallel()
 	h, q, c := heldOnly(t, strings.Repeat("x", 20_000), "cached")

@@ -47,7 +47,7 @@ func (h *testHost) opened(uid id.QueueUID) {
 	})
 }
 
-// marked notes how far the log is, once it has something of a queue.
+// marked records how far the log is, once it has something of a queue.
 func (h *testHost) marked(uid id.QueueUID) {
 	h.t.Helper()
 	h.poll("the log has the member", func() error {

@@ -102,8 +102,8 @@ func TestOldViewConfiguresNothing(t *testing.T) {
 	}
 }
 
-// asking is a context that notes when somebody first waits for its end: whoever deletes an unused queue does so when it has
-// begun to ask for a confirmed view.
+// asking is a context that records when somebody first waits for its end: whoever deletes an unused queue does so
+// when it has begun to ask for a confirmed view.
 type asking struct {
 	context.Context
 	once  sync.Once
@@ -116,8 +116,8 @@ func (a *asking) Done() <-chan struct{} {
 }
 
 // QX-1: a queue that has expired by its settings is not deleted by a leader whose view does not show
-// yet that it is not to expire any more: neither while the view is not confirmed, nor when it is confirmed in the
-// middle of a deletion.
+// yet that it is no longer to expire: neither while the view is not confirmed, nor when it is confirmed in the middle
+// of a deletion.
 func TestOldViewDeletesNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, nil)

@@ -7,7 +7,7 @@ import "time"
 // stays awake. Its members remember that, each by itself, until their nodes stop. It only computes.
 type wakefulness uint8
 
-// mostWakeful bounds it. A queue that has hibernated for as long as the longest rest begins anew when it wakes.
+// mostWakeful bounds it. A queue that has hibernated for as long as the longest rest starts over when it wakes.
 const mostWakeful wakefulness = 2
 
 // next returns that of a queue which wakes after it has hibernated for so long; after is Config.HibernateAfter.

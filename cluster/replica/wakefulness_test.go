@@ -88,7 +88,7 @@ func TestRestless(t *testing.T) {
 	}{
 		{2 * time.Minute, false}, // it is restless
 		{3 * time.Minute, true},
-		{time.Second, false}, // it was used, and is not restless any more
+		{time.Second, false}, // it was used, and is no longer restless
 		{time.Minute, false},
 		{2 * time.Minute, true},
 	} {

@@ -210,7 +210,7 @@ func TestHeartbeatPastBusyMember(t *testing.T) {
 	}
 }
 
-// A member that lets too many calls wait refuses more, and then goes on.
+// A member that lets too many calls wait refuses more, and then continues.
 func TestTooManyInboundCalls(t *testing.T) {
 	conf := testConfig("n2", 1)
 	conf.MaxInboundCalls = 4
@@ -244,8 +244,8 @@ func TestTooManyInboundCalls(t *testing.T) {
 	}
 }
 
-// The pipeline blocks at its depth and at its bytes, goes on when a call is answered,
-// and ends with the connection: a sender that waits does not wait for ever.
+// The pipeline blocks at its depth and at its bytes, continues when a call is answered, and ends with the connection:
+// a sender that waits does not wait for ever.
 func TestPipelineLimits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -373,7 +373,7 @@ func TestPipelineEndsAtFailure(t *testing.T) {
 }
 
 // A lost answer ends the pipeline, in which raft would wait for it for ever: raft gets a failure, also while it sends
-// nothing, and a sender that waits for room goes on. Answers that come, however slowly, do not end it.
+// nothing, and a sender that waits for room continues. Answers that come, however slowly, do not end it.
 func TestPipelineEndsWithoutAnswers(t *testing.T) {
 	const timeout = 2 * time.Second
 	a, b := pair(t, func(c *Config) { c.CallTimeout, c.MaxRaftInFlight = timeout, 2 })

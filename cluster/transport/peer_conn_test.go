@@ -207,7 +207,7 @@ func TestQueueFramesInOrder(t *testing.T) {
 }
 
 // A peer that does not read queue frames fills its own stream and nothing else: Send says
-// so, Raft calls go on, and all is delivered when the peer reads again.
+// so, Raft calls continue, and all is delivered when the peer reads again.
 func TestStreamFull(t *testing.T) {
 	conf := testConfig("n1", 1)
 	conf.MaxStreamQueueBytes = 1 << 20

@@ -64,7 +64,7 @@ func (t *heartbeatLog) lateFrom(n id.NodeID) bool {
 	return slices.Contains(t.late, n)
 }
 
-// One connection of a pair carries what both ends say of themselves, with TLS and without.
+// One connection of a pair carries what both ends report about themselves, with TLS and without.
 func TestHeartbeatsReachBothEnds(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	for _, secure := range []bool{false, true} {

@@ -59,7 +59,7 @@ func TestAuditTail(t *testing.T) {
 	followed(t, c, cl)
 }
 
-// followed checks that -f goes on where the list ended, over all nodes.
+// followed checks that -f continues where the list ended, over all nodes.
 func followed(t *testing.T, c *testcluster.Cluster, cl *client.Client) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// A backup on the command line: made, shown, verified, restored, gone on with, damaged and encrypted.
+// A backup on the command line: made, shown, verified, restored, continued, damaged and encrypted.
 func TestBackup(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a node: not in short mode")

@@ -96,7 +96,7 @@ func newCheckCertificates(s *session) *cobra.Command {
 }
 
 // newCheckAll makes `check all`. Queues that one node more would stop are a problem only where a node is missing: with
-// all nodes up, a queue with one member is one by its declaration. Members that are not built anew yet always are one.
+// all nodes up, a queue with one member is one by its declaration. Members that are not rebuilt yet always are one.
 func newCheckAll(s *session) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{

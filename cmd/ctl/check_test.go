@@ -37,7 +37,7 @@ func TestCertificateEnd(t *testing.T) {
 	}
 }
 
-// Every check that looks at all finds members that are not built anew yet, although all nodes are there.
+// Every check that looks at all finds members that are not rebuilt yet, although all nodes are there.
 func TestLostMembersAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes: not in short mode")

@@ -11,7 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// The log of all nodes, or of one, is shown with its newest lines of a level, and goes on with new ones until ctrl-c.
+// The log of all nodes, or of one, is shown with its newest lines of a level, and continues with new ones until
+// ctrl-c.
 func TestLogTail(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes: not in short mode")

@@ -110,8 +110,8 @@ func (s *screen) await(what string, right func(lines []string, text string) bool
 	})
 }
 
-// The screen shows nodes and queues, does what keys say, follows the size of the terminal, goes on at another node when its
-// own is gone, and leaves the terminal as it was.
+// The screen shows nodes and queues, does what keys say, follows the size of the terminal, continues at another node
+// when its own is gone, and leaves the terminal as it was.
 func TestTopOnATerminal(t *testing.T) {
 	c := testcluster.Start(t, 3)
 	fillForTop(t, c)

@@ -68,8 +68,8 @@ const (
 	publishedMiB    = 30      // a node has had more than this of its own at some time before they waited
 )
 
-// Messages that wait need next to no memory once nobody publishes or consumes any more, and nor do messages that have
-// been consumed.
+// Messages that wait need next to no memory once nobody publishes or consumes any longer, and nor do messages that
+// have been consumed.
 func TestWaitingMessagesLeaveMemory(t *testing.T) {
 	t.Parallel()
 	binary := build(t)

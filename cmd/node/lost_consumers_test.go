@@ -50,10 +50,9 @@ func receive(ctx context.Context, t *testing.T, s *client.Consumer, n int) (all 
 // belowSilence is less than the time that consumers of silent nodes have.
 const belowSilence = 50 * time.Second
 
-// DC-1: a process that is killed holds nothing any more, from the moment at which its kernel says
-// so: its consumers' messages go to others, as failed, a single active consumer has a successor,
-// and an exclusive one bars nobody. One that is silent is assigned nothing new, and what it holds
-// waits for it.
+// DC-1: a process that is killed holds nothing any longer, from the moment at which its kernel says so: its
+// consumers' messages go to others, as failed, a single active consumer has a successor, and an exclusive one bars
+// nobody. One that is silent is assigned nothing new, and what it holds waits for it.
 func TestConsumersOfLostNode(t *testing.T) {
 	t.Parallel()
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: build(t), Dir: t.TempDir()})

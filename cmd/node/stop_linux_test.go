@@ -17,7 +17,7 @@ import (
 	"github.com/quorate/quorate/cmd/node/serve"
 )
 
-// fillPipe writes to a pipe until it takes no more. The writer of the node is another one, which goes on to block.
+// fillPipe writes to a pipe until it takes no more. The writer of the node is another one, and still blocks.
 func fillPipe(t *testing.T, w *os.File) {
 	t.Helper()
 	mine, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", w.Fd()), os.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -34,8 +34,8 @@ func fillPipe(t *testing.T, w *os.File) {
 	}
 }
 
-// A node whose log nobody reads any more ends in time when it is asked to stop, with the exit code that says so: whoever
-// supervises it would kill it otherwise.
+// A node whose log nobody reads any longer ends in time when it is asked to stop, with the exit code that says so:
+// whoever supervises it would kill it otherwise.
 func TestStopWithLogThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	binary := build(t)

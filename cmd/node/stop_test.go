@@ -15,7 +15,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// deaf is a connection that is not read any more once is is set, until it is closed.
+// deaf is a connection that is no longer read once is is set, until it is closed.
 type deaf struct {
 	net.Conn
 	is     atomic.Bool

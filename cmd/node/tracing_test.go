@@ -18,7 +18,7 @@ func TestTracing(t *testing.T) {
 	binary := build(t)
 	to := collector.Start(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+to.Addr)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // milliseconds: never, but for the stop
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // milliseconds: never, except for the stop
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=ours")
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir(), Nodes: 1})
 	if err != nil {

@@ -41,7 +41,7 @@ func TestRecipes(t *testing.T) {
 	})
 }
 
-// What the guide shows of Go is this package's code, line by line, but for the indent.
+// What the guide shows of Go is this package's code, line by line, except for the indent.
 func TestGuideShowsTheCode(t *testing.T) {
 	text, err := os.ReadFile("../../docs/dead-lettering.md")
 	if err != nil {

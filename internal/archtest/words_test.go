@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// retired is a row of the glossary's table of words that are not used any more.
+// retired is a row of the glossary's table of words that are no longer used.
 type retired struct {
 	pattern *regexp.Regexp
 	instead string

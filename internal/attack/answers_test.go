@@ -78,7 +78,7 @@ func (v *victim) outgoing(what string, least, most float64) {
 }
 
 // Clients that read no answers have a node keep no more than their share of limits.outgoing_bytes, compressed or not,
-// until they reset the calls or are gone. Whoever reads goes on.
+// until they reset the calls or are gone. Whoever reads continues.
 func TestAnswersUnread(t *testing.T) {
 	const (
 		budget, body  = 64 << 20, 4<<20 - 1000

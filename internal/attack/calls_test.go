@@ -143,7 +143,7 @@ func TestLargeMessagesWait(t *testing.T) {
 }
 
 // A large message that does not come keeps others waiting for some seconds, not for minutes; then its call ends, and its connection
-// goes on. Small ones do not wait for it.
+// continues. Small ones do not wait for it.
 func TestSlowMessage(t *testing.T) {
 	t.Parallel()
 	const budget, large = 4 << 20, 6 << 20

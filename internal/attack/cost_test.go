@@ -27,8 +27,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// costRounds are so many of two quiet times, an attack, and some time for its end. One shows that publishing goes on; figures
-// for docs/security.md want more.
+// costRounds are so many of two quiet times, an attack, and some time for its end. One shows that publishing
+// continues; figures for docs/security.md want more.
 var costRounds = flag.Int("rounds", 1, "rounds of quiet times and attacks, of which figures are taken")
 
 const (
@@ -72,9 +72,9 @@ func (v *victim) alone() error {
 	return nil
 }
 
-// cost measures what an attack costs while a steady publisher goes on: quiet times and the attack take turns, so that what else the
-// machine does meets both. The quiet times are two each, which shows how much of a difference is the machine's. It prints a
-// line of the table in docs/security.md.
+// cost measures what an attack costs while a steady publisher continues: quiet times and the attack take turns, so
+// that what else the machine does meets both. The quiet times are two each, which shows how much of a difference is
+// the machine's. It prints a line of the table in docs/security.md.
 func (v *victim) cost(s *steady, what string, attack func(ctx context.Context)) {
 	v.Helper()
 	s.v = v

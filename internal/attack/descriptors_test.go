@@ -38,7 +38,7 @@ func TestFewDescriptors(t *testing.T) {
 	h.end()
 }
 
-// A node without any file descriptor that is free does not end: it waits for one, says so, and goes on.
+// A node without any file descriptor that is free does not end: it waits for one, says so, and continues.
 func TestNoDescriptors(t *testing.T) {
 	t.Parallel()
 	v := attacked(t, "timeouts:\n  disk_hang: 3s\n")

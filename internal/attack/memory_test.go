@@ -175,7 +175,7 @@ func (v *victim) unfinishedOverAMQP(ctx context.Context, messages, bytes int) {
 }
 
 // A node with little memory is attacked by users that have logged in, with all at once that they can leave unfinished and unread.
-// It does not end, and others go on.
+// It does not end, and others continue.
 func TestLittleMemory(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(goLimit))
 	if testing.Short() {

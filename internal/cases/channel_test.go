@@ -82,7 +82,7 @@ func TestT126(t *testing.T) {
 	first, ok, err := ch.Get(q, false)
 	k.must(err)
 	k.same("first", fmt.Sprint(ok, " ", first.Redelivered), "true false")
-	k.must(ch.Recover(true)) //nolint:staticcheck // what is deprecated must go on working
+	k.must(ch.Recover(true)) //nolint:staticcheck // what is deprecated must continue working
 	var again amqp.Delivery
 	k.eventually("it comes again", func() (err error) {
 		if again, ok, err = ch.Get(q, false); err == nil && !ok {

@@ -11,7 +11,7 @@
 //   - A confirmed command is on the disks of a majority when it is confirmed, and there in the end; none is invented or
 //     there twice (PUB-5 to PUB-7).
 //   - A member starts after a power cut, and no member stops by itself.
-//   - A leader whose disk hangs is replaced (RE-2), and when nothing is broken any more the group is led, and its members
+//   - A leader whose disk hangs is replaced (RE-2), and when nothing more is broken the group is led, and its members
 //     are equal.
 //
 // A seed decides the schedule of faults, and not how goroutines fall in between: the same seed is the same schedule, and
@@ -90,7 +90,7 @@ type run struct {
 	rules  *rules
 	calm   bool // no power is cut by chance
 	result Result
-	// changed is closed, and made anew, when a call that waits may go on.
+	// changed is closed, and made again, when a call that waits may go on.
 	changed chan struct{}
 	blocked map[[2]*node]bool // links, from and to, that hold back what is sent
 }

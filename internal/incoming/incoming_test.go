@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What is taken is never more than the budget, but for what has to be; and those that wait are notified when bytes are given back.
+// What is taken is never more than the budget, except for what has to be; and those that wait are notified when bytes
+// are given back.
 func TestBudget(t *testing.T) {
 	b := New(0)
 	if b.Bytes() != DefaultBytes {

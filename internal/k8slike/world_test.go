@@ -24,8 +24,7 @@ const (
 	probing = 100 * time.Millisecond
 )
 
-// world is the machine that the pods run on. The test's goroutine owns it, but for what
-// mu guards.
+// world is the machine that the pods run on. The test's goroutine owns it, except for what mu guards.
 type world struct {
 	t      *testing.T
 	ctx    context.Context

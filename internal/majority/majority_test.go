@@ -32,7 +32,7 @@ func TestOfQueue(t *testing.T) {
 	}
 }
 
-// Members that are not built anew yet speak against taking down every node but their own, and so does it if nobody knows
+// Members that are not rebuilt yet speak against taking down every node but their own, and so does it if nobody knows
 // whether there are any on a node that counts.
 func TestOfNode(t *testing.T) {
 	fine := Node{Name: "b", Connected: true, Answers: true}
@@ -41,7 +41,7 @@ func TestOfNode(t *testing.T) {
 	for _, x := range []struct {
 		node Node
 		goes string
-		want string // what the problem begins with; "": there is none
+		want string // what the problem begins with; "": none
 	}{
 		{fine, "", ""},
 		{lost, "", "7 of its members"},

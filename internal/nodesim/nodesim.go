@@ -1,7 +1,8 @@
 // Package nodesim runs clusters of real nodes, in one process and on loopback, through faults that a seed
 // decides: nodes are killed and started in any order, all of them too; power cuts lose what the log of queues
-// has not synced; a disk is wiped and comes back empty under the same id, or members of queues are built anew, taken out
-// and added; wall clocks are set; what others send to a node stands still. Meanwhile clients declare queues and publish.
+// has not synced; a disk is wiped and comes back empty under the same id, or members of queues are rebuilt, taken out
+// and added; wall clocks are set; what others send to a node stands still. Meanwhile clients declare queues and
+// publish.
 //
 // A run ends at the first rule that does not hold: a confirmed message is lost, one is invented or stored twice
 // (PUB-5 to PUB-7); a declared queue is gone, or is another one; two nodes lead a group in one term; a node

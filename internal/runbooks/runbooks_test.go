@@ -190,8 +190,8 @@ func (w *world) do(c transcript.Command) {
 	}
 }
 
-// looks reports whether a command changes nothing, so that it may be asked again: what goes on in
-// the background may take a while.
+// looks reports whether a command changes nothing, so that it may be asked again: what runs in the background may
+// take a while.
 func looks(line string) bool {
 	for _, word := range []string{"curl ", " ls", " show ", " list", " status", " peek ", "whoami", "--dry-run"} {
 		if strings.Contains(line, word) {

@@ -40,7 +40,7 @@ func scenes() map[string]scene {
 	}
 }
 
-// loseDisk gives node n3 an empty disk. It has members of so many queues that they are not all built anew by the time at
+// loseDisk gives node n3 an empty disk. It has members of so many queues that they are not all rebuilt by the time at
 // which the page looks.
 func loseDisk(w *world) {
 	cl := w.dial(client.Config{})

@@ -157,7 +157,7 @@ func (l *ledger) speaks(n id.NodeID, e id.Epoch) {
 	}
 }
 
-// raised begins anew with a node's numbers when a newer epoch of it shows up.
+// raised starts over with a node's numbers when a newer epoch of it shows up.
 func (l *ledger) raised(n id.NodeID, e id.Epoch) {
 	if have, known := l.epochs[n]; known && e > have {
 		l.epochs[n], l.next[n] = e, 1

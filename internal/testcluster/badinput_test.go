@@ -31,7 +31,7 @@ func refused(t *testing.T, err error, code codes.Code, class, want string) {
 	}
 }
 
-// Bad input gets a precise error, and what is good goes on.
+// Bad input gets a precise error, and what is good continues.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -223,7 +223,7 @@ func testBadPublishStream(t *testing.T, p peer) {
 	}
 }
 
-// A bad message is that message's result; the stream goes on.
+// A bad message is that message's result; the stream continues.
 func testBadPublish(t *testing.T, p peer) {
 	ttl := "5ms"
 	bad := []struct {

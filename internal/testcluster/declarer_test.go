@@ -164,7 +164,7 @@ func TestQueuesOfUserEnd(t *testing.T) {
 }
 
 // VH-17: while the queues that a user has declared hold too much, the user waits, and so does whoever publishes into one
-// of them, on any node; others go on, and a purge ends it.
+// of them, on any node; others continue, and a purge ends it.
 func TestStoredBytesOfUser(t *testing.T) {
 	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u", "other"}, nil)

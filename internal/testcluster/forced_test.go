@@ -182,7 +182,7 @@ func (l *lines) String() string {
 	return l.buf.String()
 }
 
-// The Go client goes on over other connections, says so, and loses and repeats nothing.
+// The Go client continues over other connections, says so, and loses and repeats nothing.
 func testClosedClient(t *testing.T, c *testcluster.Cluster, operator *client.Client) {
 	const n, rounds = 3000, 3
 	ctx, log := testContext(t), &lines{}
@@ -251,8 +251,8 @@ func testClosedClient(t *testing.T, c *testcluster.Cluster, operator *client.Cli
 	}
 }
 
-// receiveOnce acknowledges what comes until the consumer ends, and counts it but for what comes
-// again. A message that is in the queue twice is an error.
+// receiveOnce acknowledges what comes until the consumer ends, and counts it except for what comes again. A message
+// that is in the queue twice is an error.
 func receiveOnce(ctx context.Context, consumer *client.Consumer, n *atomic.Int64) error {
 	seen, first := map[string]bool{}, map[string]bool{}
 	for {

@@ -113,7 +113,7 @@ func TestPublishBatches(t *testing.T) {
 }
 
 // A node keeps a bounded number of results for a client that does not read them, also of messages that no queue has to
-// decide about; when the client reads, the stream goes on.
+// decide about; when the client reads, the stream continues.
 func TestResultsNobodyReads(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -60,7 +60,7 @@ func awaitHeld(t *testing.T, c *testcluster.Cluster, want int64) {
 	})
 }
 
-// VH-14: a publisher whose large message is held back by its user's rate, and takes room that others lack, goes on
+// VH-14: a publisher whose large message is held back by its user's rate, and takes room that others lack, continues
 // later: it is confirmed all, and nothing is stored twice.
 func TestPublisherGivesWay(t *testing.T) {
 	t.Parallel()

@@ -389,7 +389,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 		t.Errorf("watching for the event: %v", err)
 	}
 
-	// What dies goes on.
+	// What dies is forwarded.
 	taken, err := cl.Get(ctx, client.GetRequest{VHost: "full", Queue: "q"})
 	if err != nil || taken == nil {
 		t.Fatal(taken, err)
@@ -473,8 +473,8 @@ func TestQuotaOfConsumers(t *testing.T) {
 	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `vhost "v": max-channels = 1`)
 }
 
-// VH-4: a consumer that was cancelled with messages in its client's hands, and goes on under its tag (CO-3),
-// counts again; and somebody without any right in a vhost takes none of its channels.
+// VH-4: a consumer that was cancelled with messages in its client's hands, and continues under its tag (CO-3), counts
+// again; and somebody without any right in a vhost takes none of its channels.
 func TestQuotaOfConsumersThatGoOn(t *testing.T) {
 	t.Parallel()
 	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})

@@ -32,7 +32,7 @@ func TestQuotaOfLaterVHost(t *testing.T) {
 			t.Fatalf("%s: %v, %v", what, r, err)
 		}
 	}
-	for before, what := range []string{"before there is one", "deleted"} { // it goes on to count, by the name
+	for before, what := range []string{"before there is one", "deleted"} { // it keeps counting, by the name
 		publish(what, brokerv1.PublishResult_RESULT_INVALID)
 		if _, err := cl.PutVHost(ctx, client.VHost{Name: "later"}); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ type Settings struct {
 	Broker         broker.Config
 	ManualFinalise bool  // an operator finalises newer versions
 	DiskLow        int64 // bytes below which the free space of a node's disk counts as low
-	NoRepair       bool  // members that have lost what they had stored are not built anew
+	NoRepair       bool  // members that have lost what they had stored are not rebuilt
 }
 
 // StartAs is Start with settings.

@@ -47,7 +47,7 @@ func TestSight(t *testing.T) {
 	users := map[string]*client.Client{}
 	for name, u := range map[string]struct {
 		tags       []string
-		permission string // pattern to read; "": there is none
+		permission string // pattern to read; "": none
 	}{
 		"plain": {nil, "^app"}, "impersonator": {[]string{"impersonator"}, "^app"}, "outsider": {nil, ""},
 		"manager": {[]string{"management"}, "^$"}, "politician": {[]string{"policymaker"}, "^$"}, "lost manager": {[]string{"management"}, ""},

@@ -103,7 +103,7 @@ func TestSlowConsumer(t *testing.T) {
 }
 
 // A stream that has no prefetch and reads nothing costs its node no more than its bound; then
-// it goes on in order. Others of its queue get on meanwhile.
+// it continues in order. Others of its queue continue meanwhile.
 func TestSlowStreamIsBounded(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

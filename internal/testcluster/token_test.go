@@ -111,7 +111,7 @@ func TestAnnotationsMerge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A stream goes on with what was given by token, and a discard by token with all of it.
+	// A stream continues with what was given by token, and a discard by token with all of it.
 	stream, err := c.Broker(1).Consume(ctx, broker.Consume{VHost: "/", Queue: "q", Prefetch: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 )
 
-// A login stores the hash of RabbitMQ anew as one that is slow to guess. What
-// was minted with the weak one goes on.
+// A login stores the hash of RabbitMQ again as one that is slow to guess. What was minted with the weak one
+// continues.
 func TestUpgradedHash(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -145,8 +145,8 @@ func definitionsText(t *testing.T, document []byte) string {
 	return string(text) + "\n"
 }
 
-// messageText is a message with its past. Times are left out, but for whether there are any: what was stored for later
-// is for some day in the years to come.
+// messageText is a message with its past. Times are left out, except for whether there are any: what was stored for
+// later is for some day in the years to come.
 func messageText(t *testing.T, b *backup.Message) string {
 	t.Helper()
 	m, err := message.Decode(b.Stored)
@@ -216,7 +216,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// goldenNode starts a node on a data directory. It goes on from there, and starts on what it has made of it.
+// goldenNode starts a node on a data directory. It continues from there, and starts on what it has made of it.
 func goldenNode(ctx context.Context, t *testing.T, file, binary, want string) {
 	t.Helper()
 	nodes := alone(t, binary)

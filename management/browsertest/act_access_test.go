@@ -44,7 +44,7 @@ func annLogsIn(ctx context.Context, c *client.Client, password string) error {
 	return so(err, who.User == name, who)
 }
 
-// limited is nil if a limit of a user has a value; 0: there is none.
+// limited is nil if a limit of a user has a value; 0: none.
 func limited(limit *int64, want int64) error {
 	return so(nil, limit == nil && want == 0 || limit != nil && *limit == want, limit)
 }

@@ -23,7 +23,7 @@ type act struct {
 	at    string       // the page it begins on
 	click func(x *tab) // what the user enters and clicks there
 	path  string       // where the change is sent to
-	// asks are in the question that stands before the change; nil: there is none. typed is the name that it wants; "": none.
+	// asks are in the question that stands before the change; nil: none. typed is the name that it wants; "": none.
 	asks  []string
 	typed string
 	says  string // in the notice afterwards

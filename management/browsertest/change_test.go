@@ -106,7 +106,7 @@ func TestViewersShare(t *testing.T) {
 	for _, n := range seen {
 		total += n
 	}
-	if total != viewers*samples || len(seen) > viewers*samples/4 { // all began at one time, but for what a busy machine delays
+	if total != viewers*samples || len(seen) > viewers*samples/4 { // all began at one time, except for what a busy machine delays
 		t.Errorf("%d viewers saw %d samples, of which %d are different", viewers, total, len(seen))
 	}
 }

@@ -85,8 +85,8 @@ func (w *walk) each(visit func(to link)) {
 
 // follow opens the page that a link leads to, and reports whether it is there. What is refused is asked for again, as nodes
 // that share few processors may take one another for dead for a moment. What a page leads to may be gone when the walk comes
-// there, minutes later, such as a message that was handed to another consumer or a connection that a client has made anew:
-// then the page that led there does so no more.
+// there, minutes later, such as a message that was handed to another consumer or a connection that a client has made
+// again: then the page that led there does so no more.
 func (w *walk) follow(to link) bool {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(pollEvery) {
@@ -169,7 +169,7 @@ func about() []string {
 	}
 }
 
-// wide names the elements that reach beyond a screen of a width, but for what scrolls by itself.
+// wide names the elements that reach beyond a screen of a width, except for what scrolls by itself.
 func (x *tab) wide(width int) []string {
 	x.t.Helper()
 	return ask[[]string](x, fmt.Sprintf(`document.documentElement.scrollWidth <= %d ? [] : [...document.querySelectorAll("main *")]

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/internal/logtail"
 )
 
-// The stream begins with the newest lines that are chosen, goes on with new ones, and after a cut continues behind the
-// last one that the caller has.
+// The stream begins with the newest lines that are chosen, continues with new ones, and after a cut continues behind
+// the last one that the caller has.
 func TestLog(t *testing.T) {
 	a, c := one(t)
 	log := slog.New(c.Lines(0).Handler(slog.NewTextHandler(io.Discard, nil))) //nolint:sloglint // DiscardHandler takes no lines at all

@@ -121,8 +121,8 @@ func (a api) shows(name, state string, online ...string) error {
 	return nil
 }
 
-// A member that waits to be built anew is not online, although its node is there, and no node may go that its queue needs
-// then. A queue that stands still already counts, too, whichever node asks.
+// A member that waits to be rebuilt is not online, although its node is there, and no node may go that its queue
+// needs then. A queue that stands still already counts, too, whichever node asks.
 func TestCriticalWithLostMembers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")

@@ -20,7 +20,7 @@ import (
 	"github.com/quorate/quorate/management/stats"
 )
 
-// row is a request and what must come of it. Rows follow one another on the same cluster.
+// row is a request and its expected outcome. Rows follow one another on the same cluster.
 type row struct {
 	who  string // a user of addUsers; "": guest, an administrator
 	do   string // the method and the path

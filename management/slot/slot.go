@@ -24,7 +24,7 @@ type Slots struct {
 	mu    sync.Mutex
 	taken int
 	of    map[string]int // by user
-	freed chan struct{}  // closed when a slot is freed, and made anew
+	freed chan struct{}  // closed when a slot is freed, and made again
 }
 
 // New returns slots that are all free.

@@ -82,7 +82,7 @@ func TestKeep(t *testing.T) {
 	if s.taken != 0 || len(s.of) != 0 {
 		t.Errorf("%d slots are left after the end", s.taken)
 	}
-	free, taken, err := s.Take(ctx, "user") // of a request that goes on: it keeps nothing any more
+	free, taken, err := s.Take(ctx, "user") // of a request that continues: it keeps nothing any more
 	if !taken || err != nil {
 		t.Fatal(taken, err)
 	}

@@ -64,7 +64,7 @@ func newExchanges(before *Exchanges, all []broker.ExchangeCounts, at time.Time, 
 }
 
 // rates are how fast the counts of an exchange on a node have gone up since e, which may be nil. An exchange of which a node
-// had counted nothing then begins at 0. If one count went back, both have begun anew, and nothing is known.
+// had counted nothing then begins at 0. If one count went back, both have started over, and nothing is known.
 func (e *Exchanges) rates(on exchangeOn, now [2]uint64, at time.Time) (in, out float64) {
 	if e == nil || slices.Contains(e.Silent, on.node) {
 		return 0, 0

@@ -9,7 +9,7 @@ import (
 )
 
 // Each node counts what its clients publish to an exchange. A node that was away, that has restarted, or an exchange that was
-// declared anew is no spike; an exchange that was not used before begins at 0.
+// declared again is no spike; an exchange that was not used before begins at 0.
 func TestRatesOfExchanges(t *testing.T) {
 	count := func(node, name string, in, out uint64) broker.ExchangeCounts {
 		return broker.ExchangeCounts{Node: id.NodeID(node), VHost: "/", Name: name, In: in, Out: out}

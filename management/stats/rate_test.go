@@ -139,7 +139,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// After a node's restart its rates begin anew; of a node that does not answer there are none, and it is named.
+// After a node's restart its rates start over; of a node that does not answer there are none, and it is named.
 func TestRatesOfNodes(t *testing.T) {
 	status := func(epoch, count uint64, answers bool) *operators.ClusterStatus {
 		return &operators.ClusterStatus{Nodes: []operators.NodeStatus{{
@@ -171,7 +171,8 @@ func TestRatesOfNodes(t *testing.T) {
 	}
 }
 
-// However many ask, there is one round; it goes on without the caller that began it, and what failed is asked for anew.
+// However many ask, there is one round; it continues without the caller that began it, and what failed is asked for
+// again.
 func TestSharedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rounds atomic.Int32

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// timedMachine is a queue that notes how long Freeze took: nothing is applied during that time.
+// timedMachine is a queue that records how long Freeze took: nothing is applied during that time.
 type timedMachine struct {
 	*Machine
 	frozen atomic.Int64 // nanoseconds of the last Freeze

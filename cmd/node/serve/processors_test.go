@@ -95,7 +95,7 @@ func TestProcessorsBeforeHashes(t *testing.T) {
 	}
 }
 
-// There are never more processors than Go would use by itself, but for those beside.
+// There are never more processors than Go would use by itself, except for those beside.
 func TestSetProcessors(t *testing.T) {
 	runtime.SetDefaultGOMAXPROCS()
 	most := runtime.GOMAXPROCS(0)

@@ -65,7 +65,7 @@ func TestStopWithLogThatHangs(t *testing.T) {
 		if took := time.Since(began); took != time.Second+lastWords {
 			t.Errorf("it ended after %v", took)
 		}
-		_ = unread.Close() // what waits for the log goes on
+		_ = unread.Close() // what waits for the log continues
 		w.done()
 	})
 }

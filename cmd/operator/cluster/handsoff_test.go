@@ -48,7 +48,7 @@ func (o *orders) replicas(to *int32) int32 {
 }
 
 // While a person has the operator keep its hands off, nothing is put back that the person has taken away, and the object says
-// so. Afterwards it goes on.
+// so. Afterwards it continues.
 func TestHandsOff(t *testing.T) {
 	o := newOrders(t)
 	if why := o.pass(); why != "" {

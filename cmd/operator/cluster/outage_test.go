@@ -40,7 +40,8 @@ func (m *machine) membersOn(cl *client.Client, node string) (out []string) {
 }
 
 // Under load all nodes are killed, and the operator with them, while one of four leaves, and the three once more when the
-// cluster has forgotten it: the removal begins anew or is complete, its pod ends only then, and what was confirmed is there.
+// cluster has forgotten it: the removal starts over or is complete, its pod ends only then, and what was confirmed is
+// there.
 func TestAllKilledDuringScaleDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts four nodes")

@@ -74,7 +74,7 @@ func (m *machine) debug() {
 	})
 }
 
-// revision returns that of the first node's pod; "": there is none.
+// revision returns that of the first node's pod; "": none.
 func (m *machine) revision() string {
 	var pod corev1.Pod
 	name := m.name

@@ -181,7 +181,7 @@ func TestLostVolume(t *testing.T) {
 }
 
 // Under load a changed setting goes through three nodes, one after the other: while one is not ready, no other is taken.
-// What was confirmed is there, and settings that no pod has any more are gone.
+// What was confirmed is there, and settings that no pod has any longer are gone.
 func TestRoll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three nodes")

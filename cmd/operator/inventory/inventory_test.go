@@ -46,7 +46,7 @@ func TestListingIsShared(t *testing.T) {
 	})
 }
 
-// Who waits for a listing gives up when its context ends; the listing goes on for the others.
+// Who waits for a listing gives up when its context ends; the listing continues for the others.
 func TestListingCanBeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newListing(func(context.Context) (map[string]int, error) {

@@ -11,7 +11,7 @@ func (t Topic) String() string {
 	return "write " + strconv.Quote(t.Write) + ", read " + strconv.Quote(t.Read)
 }
 
-// Queue returns a queue from a listing that is not older than maxAge; a listing that is older is made anew. The
+// Queue returns a queue from a listing that is not older than maxAge; a listing that is older is made again. The
 // other kinds are alike.
 func (i *Inventory) Queue(ctx context.Context, n Name, maxAge time.Duration) (Queue, bool, error) {
 	return i.queues.get(ctx, n, maxAge)

@@ -48,7 +48,7 @@ func newClusters(b Brokers) *clusters {
 	return &clusters{brokers: b, each: map[types.NamespacedName]*connected{}}
 }
 
-// of returns what is shared about a cluster. One that was made anew under its name begins anew.
+// of returns what is shared about a cluster. One that was made again under its name starts over.
 func (cs *clusters) of(c *v1alpha1.QuorateCluster) *connected {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -52,7 +52,7 @@ func sharedUsers() *v1alpha1.QuorateCluster {
 }
 
 // An object that was never carried out, because it gives a tag that is not allowed, deletes no user: the user is somebody
-// else's. One that was carried out deletes it, though its tag is not allowed any more.
+// else's. One that was carried out deletes it, though its tag is no longer allowed.
 func TestNeverCarriedOut(t *testing.T) {
 	for version, asks := range map[string]bool{"": false, "uid/1": true} {
 		u := &v1alpha1.QuorateUser{ObjectMeta: ofTeam("orders-root"), Spec: v1alpha1.QuorateUserSpec{Cluster: far, Tags: []string{"administrator"}}}

@@ -452,7 +452,7 @@ func TestWithoutCluster(t *testing.T) {
 	}
 }
 
-// While no node answers, the objects of the cluster wait and say so, and cost no time of others; then they go on.
+// While no node answers, the objects of the cluster wait and say so, and cost no time of others; then they continue.
 func TestClusterDown(t *testing.T) {
 	w := newWorld(t)
 	q := newQueue("q", `{}`)
@@ -531,7 +531,7 @@ func TestThousand(t *testing.T) {
 }
 
 // An operator that is killed after the call to the broker and before the status, or between the finalizer and the call,
-// goes on rightly.
+// continues correctly.
 func TestKilledHalfWay(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -86,7 +86,7 @@ func TestAllowedNamespaceIsNoAdministrator(t *testing.T) {
 	if e := w.happened(); !strings.Contains(e, "nothing was deleted in the broker") {
 		t.Errorf("events %s", e)
 	}
-	// A user whose tag is not allowed any more can still be deleted.
+	// A user whose tag is no longer allowed can still be deleted.
 	w.allow(v1alpha1.NamespaceScope{Namespace: "team", Users: []string{"orders-*"}})
 	app, _ = look(w, "user", app)
 	w.wants(app, v1alpha1.ConditionReady, scope.TagNotAllowed, `tag "management"`)

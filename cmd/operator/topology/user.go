@@ -73,7 +73,7 @@ func (u user) compare(ctx context.Context, s *session) (bool, []table.Difference
 	return true, out, nil
 }
 
-// versionOf names one content of a Secret; one of the same name that was made anew has another.
+// versionOf names one content of a Secret; one of the same name that was made again has another.
 func versionOf(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }
 
 func (u user) differences(found inventory.User) []table.Difference {

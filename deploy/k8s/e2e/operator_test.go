@@ -88,7 +88,7 @@ func operate(t *testing.T) {
 	o.end()
 }
 
-// change gives the cluster another specification while clients work, and looks at what has come of it.
+// change gives the cluster another specification while clients work, and looks at the outcome.
 func (o *operated) change(l *load, what, patch string, look func()) {
 	o.t.Helper()
 	begin := time.Now()
