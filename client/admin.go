@@ -156,14 +156,16 @@ func (c *Client) GetQueue(ctx context.Context, q QueueRef) (QueueInfo, error) {
 	return out.Queue, err
 }
 
-// QueueMembers returns the state of each member of a queue, as the member itself reports it, in the
+// QueueMembers lists the state of each member of a queue, as the member itself reports it, in the
 // order of QueueInfo.Members.
-func (c *Client) QueueMembers(ctx context.Context, r ListQueueMembersRequest) ([]QueueMember, error) {
+func (c *Client) QueueMembers(ctx context.Context, r ListQueueMembersRequest) iter.Seq2[QueueMember, error] {
 	type answer struct {
 		Members []QueueMember `api:"members"`
 	}
-	out, err := ask[answer](ctx, c, r, admin, brokerv1.AdminClient.ListQueueMembers)
-	return out.Members, err
+	return pages(func(string) ([]QueueMember, string, error) {
+		out, err := ask[answer](ctx, c, r, admin, brokerv1.AdminClient.ListQueueMembers)
+		return out.Members, "", err
+	})
 }
 
 // queuesPage is the number of queues per page.
@@ -195,7 +197,7 @@ func (c *Client) Queues(ctx context.Context, r ListQueuesRequest) iter.Seq2[Queu
 
 // DeclareExchange creates an exchange unless an equivalent one exists (EX-5), and reports whether
 // it is new.
-func (c *Client) DeclareExchange(ctx context.Context, x Exchange) (bool, error) {
+func (c *Client) DeclareExchange(ctx context.Context, x Exchange) (isNew bool, err error) {
 	out, err := ask[warned](ctx, c, x, admin, brokerv1.AdminClient.DeclareExchange)
 	c.warn("exchange", x.Name, out.Warnings)
 	return out.Created, err

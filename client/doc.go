@@ -7,16 +7,17 @@
 // (DEL-8).
 //
 // A call takes a context and one value: a struct if there are several parameters, otherwise the
-// name or id of its subject. A callback comes last. All types are this package's own. In types of
-// calls about the cluster, the tag `api` of each field names the field of the API (docs/grpc.md)
-// that it stands for.
+// name or id of its subject. A callback comes last. Only Client.Publisher takes no context, because
+// it does not wait: a Publisher connects by itself, now and after every loss of its stream. All
+// types are this package's own. In types of calls about the cluster, the tag `api` of each field
+// names the field of the API (docs/grpc.md) that it stands for.
 //
 // Listings such as Queues are iterators that fetch while they are ranged over; Collect makes a
 // slice of one. Listings of what nodes keep in memory, such as Connections, end with a
 // *SilentNodesError if nodes did not answer.
 //
-// Every call takes a context first and gives up when it ends. Methods of all types may be
-// called concurrently, unless their comment says otherwise.
+// Every call gives up when its context ends. Methods of all types may be called concurrently,
+// unless their comment says otherwise.
 //
 // Package clienttest runs a cluster inside a program's own tests.
 package client

@@ -65,13 +65,19 @@ type Job struct {
 	end       *string      // nil: it is still running
 }
 
+// JobRef names a job.
+type JobRef struct {
+	Kind   JobKind
+	Target string // text of what it works on, such as the place of a backup
+}
+
 // FollowJob shows a job as an operation until Job.End. A cluster of an older build shows none, and the job's Operation
 // is empty. The caller needs the tag administrator.
-func (c *Client) FollowJob(ctx context.Context, kind JobKind, target string) (*Job, error) {
+func (c *Client) FollowJob(ctx context.Context, r JobRef) (*Job, error) {
 	life, stop := context.WithCancel(c.ctx)
 	j := &Job{
 		c: c, stop: stop, cancelled: make(chan struct{}), changed: make(chan struct{}, 1), ended: make(chan struct{}),
-		first: &brokerv1.FollowJobRequest{Kind: &brokerv1.FollowJobRequest_Job{Job: &brokerv1.FollowedJob{Kind: kind.proto(), Target: target}}},
+		first: &brokerv1.FollowJobRequest{Kind: &brokerv1.FollowJobRequest_Job{Job: &brokerv1.FollowedJob{Kind: r.Kind.proto(), Target: r.Target}}},
 	}
 	begun := make(chan error, 1)
 	go j.run(life, func(err error) {

@@ -34,19 +34,35 @@ func (c *Client) Get(ctx context.Context, r GetRequest) (*Taken, error) {
 	return &Taken{Received: receivedFromProto(out.GetDelivery()), Token: out.GetSettleToken(), Ready: out.GetReady()}, nil
 }
 
+// SettleRequest names a message taken by Get, and what to do with it.
+type SettleRequest struct {
+	Token    string // of Taken
+	Decision Decision
+}
+
 // Settle settles a message taken by Get. If the error is a *Error of class PreconditionFailed about
 // settle_token, the caller does not hold the message any more: the hold expired, or an earlier
 // attempt whose answer was lost has settled it (DEL-6).
-func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
+func (c *Client) Settle(ctx context.Context, r SettleRequest) error {
+	d := r.Decision
 	annotations, err := d.Annotations.proto()
 	if err != nil {
 		return err
 	}
-	r := &brokerv1.SettleRequest{SettleToken: token, Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: annotations, DeliverAtMs: atMs(d.DeliverAt), DelayMs: delayMs(d.DeliverAt, d.Delay)}
-	_, err = do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
+	q := &brokerv1.SettleRequest{
+		SettleToken: r.Token, Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: annotations,
+		DeliverAtMs: atMs(d.DeliverAt), DelayMs: delayMs(d.DeliverAt, d.Delay),
+	}
+	_, err = do(ctx, c, q, func(ctx context.Context, n *node, r *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
 		return n.broker.Settle(ctx, r)
 	})
 	return err
+}
+
+// SettleAndPublishRequest names a message taken by Get, and what to publish in its place.
+type SettleAndPublishRequest struct {
+	Token   string // of Taken
+	Outputs []Message
 }
 
 // SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in the
@@ -56,13 +72,13 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 // that the caller no longer holds the message, because an earlier attempt settled it or it is back
 // in its queue. After a *Error of class Unavailable the outcome may be unknown. In both cases the
 // message is delivered again if and only if nothing was published.
-func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...Message) error {
-	r, err := c.transaction(token, outputs)
+func (c *Client) SettleAndPublish(ctx context.Context, r SettleAndPublishRequest) error {
+	q, err := c.transaction(r.Token, r.Outputs)
 	if err != nil {
 		return err
 	}
 	return c.once(ctx, func(ctx context.Context, n *node) error {
-		_, err := n.joint.SettleAndPublish(ctx, r)
+		_, err := n.joint.SettleAndPublish(ctx, q)
 		return err
 	})
 }

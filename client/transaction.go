@@ -34,15 +34,20 @@ func (c *Client) transaction(token string, outputs []Message) (*brokerv1.SettleA
 // left to do. After any other error the message still has to be decided about; if ctx has ended
 // meanwhile, call again to find out.
 func (d *Delivery) SettleAndPublish(ctx context.Context, outputs ...Message) error {
-	return d.consumer.SettleAndPublish(ctx, []*Delivery{d}, outputs...)
+	return d.consumer.SettleAndPublish(ctx, Transaction{Deliveries: []*Delivery{d}, Outputs: outputs})
 }
 
-// SettleAndPublish is Delivery.SettleAndPublish for several messages of this consumer, at most
-// 10,000: all are settled and all outputs published, or nothing is. If it fails with ErrStale
+// Transaction is what a consumer settles and publishes together.
+type Transaction struct {
+	Deliveries []*Delivery // of this consumer, at most 10,000
+	Outputs    []Message
+}
+
+// SettleAndPublish is Delivery.SettleAndPublish for several messages: all are settled and all outputs published, or nothing is. If it fails with ErrStale
 // because the consumer no longer holds some of them, the others return to their queue and are
 // delivered again.
-func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs ...Message) error {
-	r, err := s.transaction(ds, outputs)
+func (s *Consumer) SettleAndPublish(ctx context.Context, x Transaction) error {
+	r, err := s.transaction(x)
 	if err != nil {
 		return err
 	}
@@ -60,7 +65,7 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 	} else if err != nil {
 		return err
 	}
-	for _, d := range ds {
+	for _, d := range x.Deliveries {
 		if own := s.decide(d, decision); own != nil && !errors.Is(own, ErrStale) { // stale: its stream is lost
 			return own
 		}
@@ -69,11 +74,11 @@ func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs
 }
 
 // transaction returns the request for unacked deliveries of the current stream.
-func (s *Consumer) transaction(ds []*Delivery, outputs []Message) (*brokerv1.SettleAndPublishRequest, error) {
+func (s *Consumer) transaction(x Transaction) (*brokerv1.SettleAndPublishRequest, error) {
 	s.mu.Lock()
 	token := s.token
-	ids, named := make([]uint64, 0, len(ds)), make(map[uint64]bool, len(ds))
-	for _, d := range ds {
+	ids, named := make([]uint64, 0, len(x.Deliveries)), make(map[uint64]bool, len(x.Deliveries))
+	for _, d := range x.Deliveries {
 		if d.consumer != s || d.stream != s.stream || !s.unsettled[d.id] || named[d.id] {
 			s.mu.Unlock()
 			return nil, ErrStale
@@ -81,7 +86,7 @@ func (s *Consumer) transaction(ds []*Delivery, outputs []Message) (*brokerv1.Set
 		ids, named[d.id] = append(ids, d.id), true
 	}
 	s.mu.Unlock()
-	r, err := s.c.transaction(token, outputs)
+	r, err := s.c.transaction(token, x.Outputs)
 	if err == nil {
 		r.DeliveryIds = ids
 	}

@@ -226,7 +226,9 @@ func overGRPC(t *testing.T, cl *client.Client, c *collector.Collector) {
 	if err != nil || got == nil {
 		t.Fatal(got, err)
 	}
-	if err := cl.SettleAndPublish(t.Context(), got.Token, of(second, "dead")); err != nil {
+	if err := cl.SettleAndPublish(t.Context(), client.SettleAndPublishRequest{
+		Token: got.Token, Outputs: []client.Message{of(second, "dead")},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	plain, err := cl.GetQueue(t.Context(), client.QueueRef{Name: "plain"})

@@ -122,7 +122,7 @@ func (x *cluster) operation(kind string, so func(*client.Operation) bool) client
 // moves to another node when its node is lost.
 func TestJob(t *testing.T) {
 	x := start(t)
-	j, err := x.c.FollowJob(x.at, client.BackupJob, "all to a place")
+	j, err := x.c.FollowJob(x.at, client.JobRef{Kind: client.BackupJob, Target: "all to a place"})
 	x.must(err)
 	j.Report(client.JobProgress{Phase: "messages", Done: 5, Total: 10, Unit: "messages", Detail: "a queue"})
 	op := x.operation("backup", func(o *client.Operation) bool { return o.Done == 5 })
@@ -132,12 +132,12 @@ func TestJob(t *testing.T) {
 	j.End(nil)
 	x.operation("backup", func(o *client.Operation) bool { return o.ID == op.ID && o.State == client.OperationDone })
 
-	j, err = x.c.FollowJob(x.at, client.RestoreJob, "all from a place")
+	j, err = x.c.FollowJob(x.at, client.JobRef{Kind: client.RestoreJob, Target: "all from a place"})
 	x.must(err)
 	j.End(errors.New("no room"))
 	x.operation("restore", func(o *client.Operation) bool { return o.State == client.OperationFailed && o.Error == "no room" })
 
-	j, err = x.c.FollowJob(x.at, client.BackupJob, "all to a place")
+	j, err = x.c.FollowJob(x.at, client.JobRef{Kind: client.BackupJob, Target: "all to a place"})
 	x.must(err)
 	_, err = x.c.CancelOperation(x.at, j.Operation())
 	x.must(err)
@@ -150,14 +150,14 @@ func TestJob(t *testing.T) {
 	x.operation("backup", func(o *client.Operation) bool { return o.ID == j.Operation() && o.State == client.OperationCancelled })
 
 	other := x.Client()
-	j, err = other.FollowJob(x.at, client.BackupJob, "of a client that goes")
+	j, err = other.FollowJob(x.at, client.JobRef{Kind: client.BackupJob, Target: "of a client that goes"})
 	x.must(err)
 	other.Close()
 	x.operation("backup", func(o *client.Operation) bool {
 		return o.ID == j.Operation() && o.State == client.OperationFailed && strings.Contains(o.Error, "client has gone")
 	})
 
-	j, err = x.c.FollowJob(x.at, client.BackupJob, "all elsewhere")
+	j, err = x.c.FollowJob(x.at, client.JobRef{Kind: client.BackupJob, Target: "all elsewhere"})
 	x.must(err)
 	first := j.Operation()
 	node := slices.Index([]string{"node-0", "node-1", "node-2"}, first[:strings.Index(first, ".")])
@@ -171,10 +171,10 @@ func TestJob(t *testing.T) {
 	})
 	j.End(nil)
 
-	if _, err := x.c.FollowJob(x.at, 0, "x"); client.ClassOf(err) != client.PreconditionFailed {
+	if _, err := x.c.FollowJob(x.at, client.JobRef{Kind: 0, Target: "x"}); client.ClassOf(err) != client.PreconditionFailed {
 		t.Errorf("a job of no kind: %v", err)
 	}
-	if _, err := x.c.FollowJob(x.at, client.BackupJob, ""); client.ClassOf(err) != client.PreconditionFailed {
+	if _, err := x.c.FollowJob(x.at, client.JobRef{Kind: client.BackupJob, Target: ""}); client.ClassOf(err) != client.PreconditionFailed {
 		t.Errorf("a job without a target: %v", err)
 	}
 }

@@ -244,7 +244,7 @@ func isWhole(ctx context.Context, s *Scene) error {
 // queueIsWhole fails unless a queue is led and all its members are there. It asks each of them, which wakes those that
 // hibernate: one whose snapshot is damaged finds that only then.
 func queueIsWhole(ctx context.Context, s *Scene, q client.QueueInfo, nodes int) error {
-	members, err := s.Client.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: q.VHost, Queue: q.Name})
+	members, err := client.Collect(s.Client.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: q.VHost, Queue: q.Name}))
 	for _, m := range members {
 		if m.Trouble != "" {
 			return fmt.Errorf("fault: queue %q: its member on node %s: %s", q.Name, m.Node, m.Trouble)

@@ -81,7 +81,7 @@ func holdsAll(ctx context.Context, s *Scene, node string, at time.Time) error {
 func catchesUp(ctx context.Context, c *client.Client, node string, q client.QueueInfo) error {
 	var until uint64
 	for {
-		members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: q.VHost, Queue: q.Name})
+		members, err := client.Collect(c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: q.VHost, Queue: q.Name}))
 		if client.ClassOf(err) == client.NotFound { // a client has deleted it meanwhile
 			return nil
 		}

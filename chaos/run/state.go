@@ -71,7 +71,7 @@ func digests(ctx context.Context, cfg Config, c *client.Client) error {
 func digestsOf(ctx context.Context, cfg Config, c *client.Client, queue string) {
 	seen := looks{}
 	for {
-		members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true})
+		members, err := client.Collect(c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue, Digests: true}))
 		if client.ClassOf(err) == client.NotFound {
 			return // deleted meanwhile
 		}
@@ -112,7 +112,7 @@ func awaken(ctx context.Context, cfg Config, c *client.Client) {
 
 // awake wakes the members of a queue, and reports whether all of them answer, or the queue is gone.
 func awake(ctx context.Context, cfg Config, c *client.Client, queue string) bool {
-	members, err := c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue})
+	members, err := client.Collect(c.QueueMembers(ctx, client.ListQueueMembersRequest{VHost: cfg.VHost, Queue: queue}))
 	if err != nil {
 		return client.ClassOf(err) == client.NotFound
 	}

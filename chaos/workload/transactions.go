@@ -172,7 +172,7 @@ func (t *transactions) replaceSome(ctx context.Context, s *client.Consumer, clas
 	number := t.History.Transaction()
 	t.begin(class, number, 0, outputs, settles, by, t.joint, history.Replace)
 	for {
-		err = s.SettleAndPublish(ctx, deliveries, messages...)
+		err = s.SettleAndPublish(ctx, client.Transaction{Deliveries: deliveries, Outputs: messages})
 		if err == nil || errors.Is(err, client.ErrStale) || wait.For(ctx, redialEvery) != nil {
 			break
 		}

@@ -52,7 +52,7 @@ func cutTarget(s string) string {
 
 // asOperation does a job that the cluster shows as an operation, and ends it when that is cancelled.
 func (s *session) asOperation(ctx context.Context, cmd *cobra.Command, c *client.Client, kind client.JobKind, target string, do func(context.Context, func(online.Progress)) error) error {
-	j, err := c.FollowJob(ctx, kind, cutTarget(target))
+	j, err := c.FollowJob(ctx, client.JobRef{Kind: kind, Target: cutTarget(target)})
 	if err != nil {
 		return err
 	}

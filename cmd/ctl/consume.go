@@ -121,7 +121,7 @@ func newGet(s *session) *cobra.Command {
 				if m == nil {
 					return fmt.Errorf("queue %q has nothing ready", args[0])
 				}
-				return errors.Join(s.printMessage(cmd.OutOrStdout(), &m.Received), c.Settle(ctx, m.Token, decision))
+				return errors.Join(s.printMessage(cmd.OutOrStdout(), &m.Received), c.Settle(ctx, client.SettleRequest{Token: m.Token, Decision: decision}))
 			})
 		},
 	}

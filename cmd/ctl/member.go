@@ -153,7 +153,7 @@ func newMembers(s *session) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.VHost, r.Queue = s.vhost, args[0]
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				members, err := c.QueueMembers(ctx, r)
+				members, err := client.Collect(c.QueueMembers(ctx, r))
 				if err != nil {
 					return err
 				}

@@ -39,11 +39,11 @@ func (p protocol) Get(ctx context.Context, vhost, queue string, autoAck bool) (*
 // Settle decides about what Get took. A token that AMQP did not give is gRPC's.
 func (p protocol) Settle(ctx context.Context, token string, d client.Decision) error {
 	if p.amqp == nil {
-		return p.Client.Settle(ctx, token, d)
+		return p.Client.Settle(ctx, client.SettleRequest{Token: token, Decision: d})
 	}
 	t, known := p.amqp.taken[token]
 	if !known {
-		return p.Client.Settle(ctx, token, d)
+		return p.Client.Settle(ctx, client.SettleRequest{Token: token, Decision: d})
 	}
 	p.amqp.calls++
 	delete(p.amqp.taken, token)

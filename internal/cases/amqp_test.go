@@ -173,7 +173,7 @@ func (p protocol) SettleAndPublish(ctx context.Context, token string, outputs ..
 	if p.amqp != nil {
 		p.amqp.t.Skip("AMQP settles and publishes as one in transactions, which have tests of their own (AM-7)")
 	}
-	return p.Client.SettleAndPublish(ctx, token, outputs...)
+	return p.Client.SettleAndPublish(ctx, client.SettleAndPublishRequest{Token: token, Outputs: outputs})
 }
 
 // PublishOne publishes on a channel of its own, which ends if the message is at fault.

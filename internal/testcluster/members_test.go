@@ -48,13 +48,13 @@ func TestQueueMembers(t *testing.T) {
 			}
 		}
 	}
-	members, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q"})
+	members, err := client.Collect(cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q"}))
 	if err != nil || len(members) != 3 || members[0].Digest != "" || members[0].Raft == nil {
 		t.Errorf("without digests: %+v, %v", members, err)
 	}
 	c.Kill(2)
 	for {
-		members, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q", Digests: true})
+		members, err := client.Collect(cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q", Digests: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestQueueMembers(t *testing.T) {
 			t.Fatalf("not in time: %+v", members)
 		}
 	}
-	if _, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "nix"}); client.ClassOf(err) != client.NotFound {
+	if _, err := client.Collect(cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "nix"})); client.ClassOf(err) != client.NotFound {
 		t.Errorf("members of a queue that is not there: %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func restingDigest(t *testing.T, cl *client.Client, members int) string {
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		all, err := cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q", Digests: true})
+		all, err := client.Collect(cl.QueueMembers(ctx, client.ListQueueMembersRequest{Queue: "q", Digests: true}))
 		if err != nil || len(all) != members {
 			t.Fatalf("members %+v, %v", all, err)
 		}
@@ -108,7 +108,7 @@ func lastIndex(t *testing.T, cl *client.Client, digests bool) uint64 {
 	t.Helper()
 	var last uint64
 	testcluster.Poll(t, "the leader answers", func() error {
-		all, err := cl.QueueMembers(testContext(t), client.ListQueueMembersRequest{Queue: "q", Digests: digests})
+		all, err := client.Collect(cl.QueueMembers(testContext(t), client.ListQueueMembersRequest{Queue: "q", Digests: digests}))
 		for _, m := range all {
 			if m.State == "leader" && m.Raft != nil {
 				last = m.Raft.LastIndex

@@ -394,7 +394,7 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	if err != nil || taken == nil {
 		t.Fatal(taken, err)
 	}
-	if err := cl.Settle(ctx, taken.Token, client.Decision{Kind: client.Discard}); err != nil {
+	if err := cl.Settle(ctx, client.SettleRequest{Token: taken.Token, Decision: client.Decision{Kind: client.Discard}}); err != nil {
 		t.Fatal(err)
 	}
 	testcluster.Poll(t, "the dead letter has arrived", func() error {

@@ -50,7 +50,7 @@ func TestRedriveNeedsRights(t *testing.T) {
 	must(err)
 	taken, err := root.Get(ctx, client.GetRequest{Queue: "q"})
 	must(err)
-	must(root.Settle(ctx, taken.Token, client.Decision{Kind: client.Discard, Failed: true}))
+	must(root.Settle(ctx, client.SettleRequest{Token: taken.Token, Decision: client.Decision{Kind: client.Discard, Failed: true}}))
 	holds := func(queue string, want uint64) {
 		t.Helper()
 		testcluster.Poll(t, fmt.Sprintf("%s has %d messages", queue, want), func() error {

@@ -191,14 +191,14 @@ func TestTokenOfAnotherUser(t *testing.T) {
 		for _, with := range []byte{1, 3} { // neighbours, as of message ids
 			guess := slices.Clone(body)
 			guess[i] ^= with
-			if err := users["thief"].Settle(ctx, base64.RawURLEncoding.EncodeToString(guess), client.Decision{Kind: client.Ack}); client.ClassOf(err) != client.PreconditionFailed {
+			if err := users["thief"].Settle(ctx, client.SettleRequest{Token: base64.RawURLEncoding.EncodeToString(guess), Decision: client.Decision{Kind: client.Ack}}); client.ClassOf(err) != client.PreconditionFailed {
 				t.Fatalf("byte %d changed: %v", i, err)
 			}
 		}
 	}
 	for what, err := range map[string]error{
-		"settle":             users["thief"].Settle(ctx, hold, client.Decision{Kind: client.Ack}),
-		"settle and publish": users["thief"].SettleAndPublish(ctx, hold),
+		"settle":             users["thief"].Settle(ctx, client.SettleRequest{Token: hold, Decision: client.Decision{Kind: client.Ack}}),
+		"settle and publish": users["thief"].SettleAndPublish(ctx, client.SettleAndPublishRequest{Token: hold}),
 	} {
 		if client.ClassOf(err) != client.AccessRefused || !strings.Contains(err.Error(), "given to another user") {
 			t.Errorf("%s: %v", what, err)
@@ -207,20 +207,20 @@ func TestTokenOfAnotherUser(t *testing.T) {
 	if q, err := root.GetQueue(ctx, client.QueueRef{Name: "q"}); err != nil || q.Figures().MessagesUnacknowledged != 1 {
 		t.Errorf("%v, %v; want one message that is held", q.Stats, err)
 	}
-	if err := users["holder"].Settle(ctx, hold, client.Decision{Kind: client.Ack}); err != nil {
+	if err := users["holder"].Settle(ctx, client.SettleRequest{Token: hold, Decision: client.Decision{Kind: client.Ack}}); err != nil {
 		t.Error(err)
 	}
-	if err := root.Settle(ctx, take(), client.Decision{Kind: client.Ack}); err != nil {
+	if err := root.Settle(ctx, client.SettleRequest{Token: take(), Decision: client.Decision{Kind: client.Ack}}); err != nil {
 		t.Errorf("an administrator: %v", err)
 	}
-	if err := users["holder"].Settle(ctx, hold, client.Decision{Kind: client.Ack}); client.ClassOf(err) != client.PreconditionFailed || !strings.Contains(err.Error(), "settle_token = given at 20") {
+	if err := users["holder"].Settle(ctx, client.SettleRequest{Token: hold, Decision: client.Decision{Kind: client.Ack}}); client.ClassOf(err) != client.PreconditionFailed || !strings.Contains(err.Error(), "settle_token = given at 20") {
 		t.Errorf("what is not held any more: %v", err)
 	}
 	hold = take()
 	if _, err := root.SetPermission(ctx, client.Permission{User: "holder"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := users["holder"].Settle(ctx, hold, client.Decision{Kind: client.Ack}); client.ClassOf(err) != client.AccessRefused {
+	if err := users["holder"].Settle(ctx, client.SettleRequest{Token: hold, Decision: client.Decision{Kind: client.Ack}}); client.ClassOf(err) != client.AccessRefused {
 		t.Errorf("without the right to read: %v", err)
 	}
 }

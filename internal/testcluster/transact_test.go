@@ -135,7 +135,9 @@ func pipe(t *testing.T, cl *client.Client, prefix string) (more bool) {
 		return false
 	}
 	testcluster.Poll(t, "a decision", func() error {
-		err := cl.SettleAndPublish(ctx, in.Token, client.Message{RoutingKey: prefix + "out", Body: in.Body})
+		err := cl.SettleAndPublish(ctx, client.SettleAndPublishRequest{
+			Token: in.Token, Outputs: []client.Message{{RoutingKey: prefix + "out", Body: in.Body}},
+		})
 		var e *client.Error
 		if errors.As(err, &e) && e.Class == client.PreconditionFailed {
 			return nil // an earlier try, or it comes again

@@ -111,7 +111,7 @@ func settled(ctx context.Context, t *testing.T, c *client.Client, body string, h
 			err = fmt.Errorf("instead of %q there is %+v", body, m)
 		}
 		if err == nil {
-			err = c.Settle(ctx, m.Token, d)
+			err = c.Settle(ctx, client.SettleRequest{Token: m.Token, Decision: d})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func (r *roll) backUp(ctx context.Context) (string, error) {
 		err = errors.New("the message is not there")
 	}
 	if err == nil {
-		err = r.client.Settle(ctx, m.Token, client.Decision{Kind: client.Requeue, Failed: true})
+		err = r.client.Settle(ctx, client.SettleRequest{Token: m.Token, Decision: client.Decision{Kind: client.Requeue, Failed: true}})
 	}
 	if err != nil {
 		return "", err

@@ -38,7 +38,7 @@ func furnishMessages(s *served, c *client.Client) {
 	if err != nil || m == nil || m.MessageID != "m1" {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	if err := c.Settle(t.Context(), m.Token, client.Decision{Kind: client.Discard}); err != nil {
+	if err := c.Settle(t.Context(), client.SettleRequest{Token: m.Token, Decision: client.Decision{Kind: client.Discard}}); err != nil {
 		t.Fatal(err)
 	}
 	s.await("the dead letter", func() error { return holds(t.Context(), c, "dead", "m1") })

@@ -25,7 +25,7 @@ func TestBackups(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(cl.Close)
-		j, err := cl.FollowJob(t.Context(), kind, target)
+		j, err := cl.FollowJob(t.Context(), client.JobRef{Kind: kind, Target: target})
 		if err != nil {
 			t.Fatal(err)
 		}
