@@ -49,11 +49,11 @@ func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err er
 	return warnings, err
 }
 
-// unknownOfBinding returns warnings about unknown arguments of a binding. Only a headers exchange
-// gives arguments of its bindings a meaning, so only there they can be unknown (C-9).
+// unknownOfBinding returns warnings about unknown arguments of a binding. Only an exchange
+// that routes by headers gives arguments of its bindings a meaning, so only there they can be unknown (C-9).
 func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about failure.Error) ([]string, error) {
 	source, ok := v.Exchange(x.VHost, x.Source)
-	if !ok || source.Type != catalog.ExchangeHeaders {
+	if !ok || !source.RoutesByHeaders() {
 		return nil, nil
 	}
 	found := policy.UnknownOfBinding(x.Arguments)
@@ -151,7 +151,7 @@ func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	}
 	v := b.view()
 	rec, ok := v.Exchange(x.VHost, x.Source)
-	if !ok || rec.Type != catalog.ExchangeTopic {
+	if !ok || !rec.HasTopicKeys() {
 		return nil
 	}
 	if g := b.Permissions.TopicPermission(v, who, x.VHost, x.Source); g != nil && !g.Matches(permission.Read, x.RoutingKey) {

@@ -22,6 +22,21 @@ type Exchange struct {
 	Arguments   message.Table
 }
 
+// ExchangeType is a type of exchange that can be declared.
+type ExchangeType struct {
+	Name   string
+	Routes string // where a message goes, for people
+}
+
+// ExchangeTypes returns all types (EX-1).
+func ExchangeTypes() []ExchangeType {
+	var out []ExchangeType
+	for name, routes := range catalog.ExchangeTypes() {
+		out = append(out, ExchangeType{string(name), routes})
+	}
+	return out
+}
+
 // DeclaredExchange is the outcome of a declare of an exchange.
 type DeclaredExchange struct {
 	Created bool

@@ -86,7 +86,7 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	if err != nil {
 		return err
 	}
-	if who != nil && x.Type == catalog.ExchangeTopic {
+	if who != nil && x.HasTopicKeys() {
 		// VH-8: the messages' own keys are not known yet.
 		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !g.Matches(permission.Write, t.Key)) {
 			return permission.Exchange(vhost, t.Exchange).RefusedKey(who.User(), permission.Write, t.Key)

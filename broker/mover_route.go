@@ -35,7 +35,7 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 	e, err := v.Explain(vhost, t.Exchange, &catalog.Publication{
 		Keys: []string{t.Key}, Properties: &message.Properties{}, Alternate: b.alternate,
 	})
-	byHeaders := func(s catalog.RouteStep) bool { return s.Exchange != nil && s.Exchange.Type == catalog.ExchangeHeaders }
+	byHeaders := func(s catalog.RouteStep) bool { return s.Exchange != nil && s.Exchange.RoutesByHeaders() }
 	if err != nil || len(e.Queues) > 0 || slices.ContainsFunc(e.Steps, byHeaders) {
 		return failure.Translate(err, failure.Error{})
 	}
@@ -80,7 +80,7 @@ func (b *Broker) mayRedrive(ctx context.Context, x *catalog.Exchange) error {
 // mayRedriveBy refuses a redrive by keys that a topic permission of the caller does not allow (VH-8).
 func (b *Broker) mayRedriveBy(ctx context.Context, v *catalog.View, x *catalog.Exchange, keys []string) error {
 	who, err := b.Logins.Who(ctx)
-	if err != nil || who == nil || x.Type != catalog.ExchangeTopic {
+	if err != nil || who == nil || !x.HasTopicKeys() {
 		return err
 	}
 	bounds := b.Permissions.TopicPermission(v, who, x.VHost, x.Name)

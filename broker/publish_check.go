@@ -132,7 +132,7 @@ func permitUserID(m *Publish, d *permission.SendRight) error {
 
 // permitKeys checks that all keys of a message are within a topic permission (VH-8); bounds is nil without one.
 func permitKeys(m *Publish, keys []string, x *catalog.Exchange, bounds *permission.Grant) error {
-	if bounds == nil || x.Type != catalog.ExchangeTopic {
+	if bounds == nil || !x.HasTopicKeys() {
 		return nil
 	}
 	return keysWithin(permission.Exchange(m.VHost, m.Exchange), m.Sender.who.User(), keys, bounds)

@@ -20,6 +20,12 @@ func ExchangeArguments() []string {
 	return all
 }
 
+// HasTopicKeys reports whether topic permissions bound the keys of the exchange's messages and bindings (VH-8).
+func (x *Exchange) HasTopicKeys() bool { return typeNamed(x.Type).topicKeys }
+
+// RoutesByHeaders reports whether the headers of a message and the arguments of a binding decide if it matches.
+func (x *Exchange) RoutesByHeaders() bool { return typeNamed(x.Type).byHeaders }
+
 // exchange is a record with the routing index of its bindings. It is replaced, never changed.
 type exchange struct {
 	rec      *Exchange

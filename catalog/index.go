@@ -1,6 +1,10 @@
 package catalog
 
-import "github.com/quorate/quorate/message"
+import (
+	"iter"
+
+	"github.com/quorate/quorate/message"
+)
 
 // ExchangeType is how an exchange routes (EX-1).
 type ExchangeType string
@@ -21,7 +25,12 @@ const (
 
 // exchangeType is everything that the catalog knows of a type; its index does the routing.
 type exchangeType struct {
-	name ExchangeType
+	name   ExchangeType
+	routes string // where a message goes, for people
+	// topicKeys: topic permissions bound the keys (VH-8).
+	topicKeys bool
+	// byHeaders: the headers of a message and the arguments of a binding decide.
+	byHeaders bool
 	// arguments are those that have a meaning for this type in particular. A redeclaration must repeat
 	// them, because routing depends on them (EX-5).
 	arguments []string
@@ -32,14 +41,20 @@ type exchangeType struct {
 
 // exchangeKinds is the table of the types that can be declared.
 var exchangeKinds = [...]exchangeType{ //nolint:gochecknoglobals // a constant in all but name
-	{name: ExchangeDirect, empty: plain(directIndex{})},
-	{name: ExchangeFanout, empty: plain(fanoutIndex{})},
-	{name: ExchangeTopic, empty: plain(topicIndex{})},
-	{name: ExchangeHeaders, empty: plain(&headerIndex{})},
-	{name: ExchangeModulusHash, empty: plain(modulusIndex{})},
-	{name: ExchangeConsistentHash, empty: newHashRing, arguments: []string{argHashHeader, argHashProperty}},
-	{name: ExchangeRandom, empty: plain(randomIndex{})},
-	{name: ExchangeLocalRandom, empty: plain(localIndex{})},
+	{name: ExchangeDirect, empty: plain(directIndex{}), routes: "to the bindings with the message's key"},
+	{name: ExchangeFanout, empty: plain(fanoutIndex{}), routes: "to all bindings"},
+	{name: ExchangeTopic, empty: plain(topicIndex{}), topicKeys: true, routes: "to the bindings whose pattern matches the key"},
+	{name: ExchangeHeaders, empty: plain(&headerIndex{}), byHeaders: true, routes: "to the bindings whose arguments match the headers"},
+	{name: ExchangeModulusHash, empty: plain(modulusIndex{}), routes: "to one binding, chosen by a hash of the key"},
+	{
+		name: ExchangeConsistentHash, empty: newHashRing, arguments: []string{argHashHeader, argHashProperty},
+		routes: "to one binding, chosen by a hash and the bindings' weights",
+	},
+	{name: ExchangeRandom, empty: plain(randomIndex{}), routes: "to one binding at random"},
+	{
+		name: ExchangeLocalRandom, empty: plain(localIndex{}),
+		routes: "to one binding at random, of a queue whose leader is on the publisher's node",
+	},
 }
 
 // index organises the bindings with an exchange as source, to find those that match a message. It
@@ -76,6 +91,17 @@ func typeNamed(name ExchangeType) *exchangeType {
 		}
 	}
 	return nil
+}
+
+// ExchangeTypes iterates over the types that can be declared, each with where it routes a message, for people.
+func ExchangeTypes() iter.Seq2[ExchangeType, string] {
+	return func(yield func(ExchangeType, string) bool) {
+		for i := range exchangeKinds {
+			if !yield(exchangeKinds[i].name, exchangeKinds[i].routes) {
+				return
+			}
+		}
+	}
 }
 
 // exchangeTypes are the types that can be declared.

@@ -251,7 +251,7 @@ func (v *View) setTopicPermission(c *SetTopicPermission) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "topic permission", Name: c.User, VHost: c.VHost}
 	if x, ok := h.exchanges.get(c.Exchange); !ok {
 		return Reply{}, noExchange(c.VHost, c.Exchange)
-	} else if x.rec.Type != ExchangeTopic {
+	} else if !x.rec.HasTopicKeys() {
 		e.Arg, e.Reason = "exchange", fmt.Sprintf("%q is of type %s, want a topic exchange", c.Exchange, x.rec.Type)
 		return Reply{}, &e
 	}

@@ -56,7 +56,11 @@ func New(c Config) *Handler {
 	api := rest.New(rest.Config{
 		Broker: c.Broker, Guard: guard, Stats: c.Stats, Node: c.Node, Version: c.Version, Cluster: c.Cluster, Logger: c.Logger, Facts: c.Facts,
 	})
-	site := page.New(page.Config{API: api, Guard: guard, Logger: c.Logger})
+	var types []page.ExchangeType
+	for _, t := range broker.ExchangeTypes() {
+		types = append(types, page.ExchangeType(t))
+	}
+	site := page.New(page.Config{API: api, Guard: guard, Logger: c.Logger, ExchangeTypes: types})
 	// No http.ServeMux: it would send clients away that leave the name of the default exchange empty in a path.
 	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isOfAPI(r.URL.Path) {

@@ -71,22 +71,17 @@ func (x exchangeRow) Says() string {
 // Fixed reports whether the exchange is one of those that every vhost has.
 func (x exchangeRow) Fixed() bool { return x.Name == "" || strings.HasPrefix(x.Name, "amq.") }
 
-// exchangeTypes are the types that can be declared.
-func exchangeTypes() []string {
-	return []string{"direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash", "x-random", "x-local-random"}
-}
-
 // exchangesPage is the list of exchanges.
 type exchangesPage struct {
 	Page     listPage[*exchangeRow]
 	VHosts   []string
 	Declares []string // vhosts in which the user may declare some
-	Types    []string
+	Types    []ExchangeType
 }
 
 // loadExchanges shows a page of the list; filters and order are the API's.
 func loadExchanges(v *visit) (any, error) {
-	p := exchangesPage{Types: exchangeTypes()}
+	p := exchangesPage{Types: v.site.ExchangeTypes}
 	var err error
 	if p.VHosts, err = v.vhosts(); err != nil {
 		return nil, err
@@ -118,6 +113,7 @@ func (v *visit) innerQuery() url.Values {
 // exchangePage is what the page about one exchange shows.
 type exchangePage struct {
 	Exchange exchangeRow
+	Routes   string // where a message goes
 	From, To listPage[*bindingRow]
 }
 
@@ -132,6 +128,11 @@ func loadExchange(v *visit) (any, error) {
 	var err error
 	if p.Exchange, err = v.getExchange(); err != nil {
 		return nil, err
+	}
+	for _, t := range v.site.ExchangeTypes {
+		if t.Name == p.Exchange.Type {
+			p.Routes = t.Routes
+		}
 	}
 	const path = "/api/exchanges/%s/%s/bindings/"
 	if err = v.list(&p.From, v.innerQuery(), path+"source", p.Exchange.VHost, p.Exchange.Key()); err != nil {

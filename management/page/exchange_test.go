@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/broker"
 )
 
 // hostile are names that a page must show as they are: with HTML, quotes, from right to left, with what addresses and
@@ -18,6 +20,10 @@ func hostile() []string {
 func TestExchanges(t *testing.T) {
 	x := start(t, 1).login("guest", "guest")
 	x.has(x.page("/ui/exchanges"), "(default exchange)", "amq.topic", "x-consistent-hash")
+	for _, kind := range broker.ExchangeTypes() {
+		x.has(x.page("/ui/exchanges"), "<option>"+kind.Name+"</option>")
+	}
+	x.has(x.page("/ui/exchange?vhost=%2F&name=amq.topic"), "to the bindings whose pattern matches the key")
 	x.has(x.page("/ui/exchanges?name=topic&sort=type"), "amq.topic", "!amq.fanout", `aria-sort="ascending"`)
 	x.has(x.page("/ui/exchanges?name=%28&use_regex=false"), "No exchange matches")
 	if code, body, _ := x.get("/ui/exchanges?name=%28&use_regex=true"); code != http.StatusBadRequest || !strings.Contains(body, "is no regular expression") {

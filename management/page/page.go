@@ -20,9 +20,16 @@ import (
 
 // Config describes the page.
 type Config struct {
-	API    http.Handler // required: serves /api/ and /v1/
-	Guard  *login.Guard // required
-	Logger *slog.Logger // required
+	API           http.Handler   // required: serves /api/ and /v1/
+	Guard         *login.Guard   // required
+	Logger        *slog.Logger   // required
+	ExchangeTypes []ExchangeType // required
+}
+
+// ExchangeType is a type of exchange that can be declared.
+type ExchangeType struct {
+	Name   string
+	Routes string // where a message goes, for people
 }
 
 // site has the handlers, which may run concurrently.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/management/stats"
 )
@@ -92,9 +93,10 @@ func (c *call) listeners() []object {
 
 // exchangeTypes are those that can be declared.
 func exchangeTypes() []object {
-	out := make([]object, 0, 4)
-	for _, name := range []string{"direct", "fanout", "headers", "topic"} {
-		out = append(out, object{"name": name, "enabled": true})
+	all := broker.ExchangeTypes()
+	out := make([]object, 0, len(all))
+	for _, x := range all {
+		out = append(out, object{"name": x.Name, "description": "routes " + x.Routes, "enabled": true})
 	}
 	return out
 }
