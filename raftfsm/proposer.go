@@ -18,7 +18,8 @@ type item[R any] struct {
 	done    func(R, error)
 }
 
-// pendingEntry is an entry that was handed to raft and is not answered yet.
+// pendingEntry is an entry that was handed to raft and is not answered yet. Of its items it keeps who waits, not the
+// commands: hand drops these.
 type pendingEntry[R any] struct {
 	term, seq uint64
 	items     []item[R]
