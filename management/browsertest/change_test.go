@@ -1,11 +1,6 @@
 package browsertest
 
 import (
-	"bufio"
-	"encoding/json"
-	"net/http"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -62,51 +57,5 @@ func TestPolicyPreview(t *testing.T) {
 	x.await(`location.pathname !== "/ui/policy/new" && notice.querySelector(".notice")`)
 	if all, err := client.Collect(c.Policies(t.Context(), "/")); err != nil || len(all) != 1 || all[0].Pattern != "^ord" {
 		t.Errorf("%+v, %v", all, err)
-	}
-}
-
-// Fifty viewers of the overview see the same samples: what is asked of the nodes does not grow with them.
-func TestViewersShare(t *testing.T) {
-	s := serve(t)
-	const viewers, samples = 50, 4
-	var mu sync.Mutex
-	seen := map[int64]int{} // viewers of each sample, by its time
-	var all sync.WaitGroup
-	browser := s.enter(t)
-	for range viewers {
-		all.Go(func() {
-			answer, err := send(t, browser, http.MethodGet, s.base+"/ui/feed/live", nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer func() { _ = answer.Body.Close() }()
-			lines := bufio.NewScanner(answer.Body)
-			lines.Buffer(nil, 1<<20)
-			for n := 0; n < samples && lines.Scan(); {
-				text, is := strings.CutPrefix(lines.Text(), "data: {")
-				if !is { // history, which is a list, and what frames it
-					continue
-				}
-				n++
-				var x struct {
-					At int64 `json:"at"`
-				}
-				if err := json.Unmarshal([]byte("{"+text), &x); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				seen[x.At]++
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	total := 0
-	for _, n := range seen {
-		total += n
-	}
-	if total != viewers*samples || len(seen) > viewers*samples/4 { // all began at one time, except for what a busy machine delays
-		t.Errorf("%d viewers saw %d samples, of which %d are different", viewers, total, len(seen))
 	}
 }

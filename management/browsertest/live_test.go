@@ -19,7 +19,8 @@ func tile(says string) string {
 	return `[...document.querySelectorAll(".tile")].find((x) => x.querySelector(".says").innerText === ` + quote(says) + `).querySelector(".value").innerText`
 }
 
-// Figures follow what happens, without a reload: the overview's by its feed, those of queues by refreshes.
+// Figures follow what happens, without a reload: the overview's and those of its nodes by its feed, those of
+// queues by refreshes.
 func TestFiguresFollow(t *testing.T) {
 	s := serve(t)
 	c := s.dial(t)
@@ -39,6 +40,8 @@ func TestFiguresFollow(t *testing.T) {
 	publish(t, c, 25, client.Message{RoutingKey: "orders"})
 	over.await(tile("Ready") + ` === "25" && ` + tile("Published") + ` !== "–" && sameDocument`)
 	over.await(`document.querySelectorAll(".chart canvas").length === 5 && document.querySelectorAll(".node").length === 3`)
+	declare(t, c, "bills")
+	over.await(`[...document.querySelectorAll(".node [data-of=members]")].map((x) => x.innerText).join() === "2,2,2" && sameDocument`)
 	one.await(tile("Ready") + ` === "25" && sameDocument`)
 	list.await(`document.querySelector("#list tbody tr").cells[5].innerText === "25" && sameDocument`)
 }

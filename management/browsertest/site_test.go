@@ -36,6 +36,12 @@ func serve(t *testing.T) *served {
 	t.Helper()
 	needBrowser(t)
 	t.Parallel()
+	return start(t)
+}
+
+// start starts the cluster. A test that needs no browser, or must run alone, calls it in place of serve.
+func start(t *testing.T) *served {
+	t.Helper()
 	// The nodes share few processors with browsers, and are not taken for dead as soon as they are slow.
 	s := &served{t: t, cluster: testcluster.StartMany(t, 3, 0), asked: map[string]int{}}
 	s.base = s.handle(t)

@@ -15,36 +15,39 @@ func nodeViews() []view {
 
 // nodeFigures are all that is known about a node; what it has not reported is nil.
 type nodeFigures struct {
-	Name        string   `json:"name"`
-	Running     bool     `json:"running"`
-	Draining    bool     `json:"being_drained"`
-	Version     string   `json:"version"`
-	Members     int      `json:"quorum_queues"`
-	Leaders     int      `json:"quorum_queue_leaders"`
-	DiskFree    *uint64  `json:"disk_free"`
-	Disk        string   `json:"disk_pressure"`
-	Hangs       *float64 `json:"disk_hangs_ms"`
-	Refused     string   `json:"refused"`
-	Reasons     []string `json:"alarms"`
-	Address     string   `json:"client_address"`
-	DiskLimit   *uint64  `json:"disk_free_limit"`
-	Memory      *uint64  `json:"mem_used"`
-	MemoryLimit *uint64  `json:"mem_limit"` // 0: none
-	MemoryAlarm bool     `json:"mem_alarm"`
-	Files       *uint64  `json:"fd_used"`
-	FilesLimit  *uint64  `json:"fd_total"`
-	Goroutines  *uint64  `json:"proc_used"`
-	Runnable    *float64 `json:"run_queue"`
-	Processors  *int     `json:"processors"`
-	Uptime      *float64 `json:"uptime"`
-	ClockOffset *float64 `json:"clock_offset_us"`
-	ClockOff    bool     `json:"clock_off"`
-	Start       *struct {
-		Phase string `json:"phase"`
-		Done  int64  `json:"done"`
-		Total int64  `json:"total"`
-		Unit  string `json:"unit"`
-	} `json:"start"`
+	Name        string     `json:"name"`
+	Running     bool       `json:"running"`
+	Draining    bool       `json:"being_drained"`
+	Version     string     `json:"version"`
+	Members     int        `json:"quorum_queues"`
+	Leaders     int        `json:"quorum_queue_leaders"`
+	DiskFree    *uint64    `json:"disk_free"`
+	Disk        string     `json:"disk_pressure"`
+	Hangs       *float64   `json:"disk_hangs_ms"`
+	Refused     string     `json:"refused"`
+	Reasons     []string   `json:"alarms"`
+	Address     string     `json:"client_address"`
+	DiskLimit   *uint64    `json:"disk_free_limit"`
+	Memory      *uint64    `json:"mem_used"`
+	MemoryLimit *uint64    `json:"mem_limit"` // 0: none
+	MemoryAlarm bool       `json:"mem_alarm"`
+	Files       *uint64    `json:"fd_used"`
+	FilesLimit  *uint64    `json:"fd_total"`
+	Goroutines  *uint64    `json:"proc_used"`
+	Runnable    *float64   `json:"run_queue"`
+	Processors  *int       `json:"processors"`
+	Uptime      *float64   `json:"uptime"`
+	ClockOffset *float64   `json:"clock_offset_us"`
+	ClockOff    bool       `json:"clock_off"`
+	Start       *nodeStart `json:"start"`
+}
+
+// nodeStart is how far the start of a node is.
+type nodeStart struct {
+	Phase string `json:"phase"`
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
+	Unit  string `json:"unit"`
 }
 
 // State is what the node does, in a word or two.

@@ -12,6 +12,7 @@ import (
 func liveRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/live", tag: monitoring, always: true, serve: watchLive, says: "the cluster's figures about once a second, as server-sent events, after those of the last minutes that somebody watched"},
+		{method: "GET", path: "/v1/live/newest", tag: monitoring, always: true, serve: getLive, says: "the newest of these figures, at most a second old, as one answer"},
 	}
 }
 
@@ -66,8 +67,11 @@ type liveObjects struct {
 type liveNode struct {
 	Name        string    `json:"name"`
 	Answers     bool      `json:"answers"`
-	Leads       int       `json:"leads"` // queues
-	Ready       uint64    `json:"ready"` // in the queues that it leads
+	Refused     string    `json:"refused"`     // why the node that answers refuses it; "": it does not
+	Phase       string    `json:"start_phase"` // of its start; "started": it is over, "": not known
+	Leads       int       `json:"leads"`       // queues
+	Members     int       `json:"members"`     // queues that it is a member of
+	Ready       uint64    `json:"ready"`       // in the queues that it leads
 	Rates       liveRates `json:"rates"`
 	Connections int       `json:"connections"`
 	Channels    int       `json:"channels"`
@@ -102,8 +106,8 @@ func ofSample(s *stats.Cluster) liveSample {
 // ofLiveNode shows a node.
 func ofLiveNode(n *stats.Node) liveNode {
 	out := liveNode{
-		Name: n.ID, Answers: n.Answers, Leads: n.Totals.Queues, Ready: n.Totals.Ready, Rates: ofRates(&n.Rates),
-		Connections: n.Connections, Channels: n.Channels, Version: n.Version, Draining: n.Draining,
+		Name: n.ID, Answers: n.Answers, Refused: n.Refused, Phase: string(n.Start.Phase),
+		Leads: n.Totals.Queues, Members: n.Replicas, Ready: n.Totals.Ready, Rates: ofRates(&n.Rates), Connections: n.Connections, Channels: n.Channels, Version: n.Version, Draining: n.Draining,
 	}
 	if d := n.Disk; d != nil {
 		out.DiskFree = &d.Free
@@ -162,4 +166,13 @@ func watchLive(c *call) (reply, error) {
 			return s.send("", "", ofSample(x))
 		})
 	})
+}
+
+// getLive shares the questions to the nodes with those that watch.
+func getLive(c *call) (reply, error) {
+	x, err := c.api.Stats.Cluster(c.Context())
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofSample(x)}, nil
 }

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"testing"
 )
@@ -22,6 +23,9 @@ type sampledNode struct {
 	Name         string
 	Answers      bool
 	Leads, Ready int
+	Members      int
+	Phase        string `json:"start_phase"`
+	Refused      *string
 	CPU          *float64
 	Processors   *int
 	Memory       *float64 `json:"memory_bytes"`
@@ -67,7 +71,7 @@ func TestLive(t *testing.T) {
 	leads, ready := 0, 0
 	for _, n := range x.Nodes {
 		leads, ready = leads+n.Leads, ready+n.Ready
-		if !n.Answers || n.Name == "" {
+		if !n.Answers || n.Name == "" || n.Members != 1 || n.Phase != "started" || n.Refused == nil || *n.Refused != "" {
 			t.Errorf("%+v", n)
 		}
 	}
@@ -90,6 +94,11 @@ func TestLive(t *testing.T) {
 	i := slices.IndexFunc(x.Nodes, func(n sampledNode) bool { return n.Name == "node-0" })
 	if i < 0 || x.Nodes[i].Answers {
 		t.Errorf("%+v", x)
+	}
+	var newest sample
+	code, _, text := a.ask("", "GET /v1/live/newest", "")
+	if err := json.Unmarshal([]byte(text), &newest); code != http.StatusOK || err != nil || newest.At < x.At || len(newest.Nodes) != 3 || !slices.Equal(newest.Silent, x.Silent) {
+		t.Errorf("%d %s, %v", code, text, err)
 	}
 	seen := samples[[]sample](t, a.watch("/v1/live", "").event())
 	if len(seen) < 2 || !slices.IsSortedFunc(seen, func(a, b sample) int { return int(a.At - b.At) }) {

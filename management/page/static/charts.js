@@ -1,4 +1,4 @@
-// Draws the overview's charts and figures from the live feed.
+// Draws the overview's charts, figures and nodes from the live feed.
 "use strict";
 
 (() => {
@@ -85,10 +85,55 @@
     if (!path.startsWith("rates.")) return thousands(v);
     return (v >= 1000 ? thousands(v) : v >= 100 || v === Math.trunc(v) ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2)) + "/s";
   };
+  const bytes = (n) => {
+    if (typeof n !== "number") return "–";
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let i = 0;
+    for (; n >= 1024 && i < units.length - 1; i++) n /= 1024;
+    return `${n >= 100 || n === Math.trunc(n) ? n.toFixed(0) : n >= 10 ? n.toFixed(1) : n.toFixed(2)} ${units[i]}`;
+  };
+
+  // The nodes, in the words of the server. One that has joined is drawn as a copy of another.
+  const map = document.getElementById("map");
+  const stateOf = (n) => {
+    if (n.refused) return "refused";
+    if (!n.answers) return "does not answer";
+    if (n.draining) return "drained";
+    return n.start_phase && n.start_phase !== "started" ? "starting" : "runs";
+  };
+  const drawNode = (el, n) => {
+    const set = (of, text) => { el.querySelector(`[data-of="${of}"]`).textContent = text; };
+    if (el.dataset.node !== n.name) {
+      el.dataset.node = n.name;
+      set("name", n.name);
+      el.querySelector("a").href = `/ui/node?${new URLSearchParams({ name: n.name })}`;
+      el.querySelector("meter").setAttribute("aria-label", `Queues that ${n.name} leads`);
+    }
+    el.className = `node ${n.answers && !n.refused ? "up" : "down"}`;
+    set("state", stateOf(n));
+    set("leads", thousands(n.leads));
+    set("members", thousands(n.members));
+    set("version", n.version || "–");
+    set("disk", bytes(n.disk_free_bytes));
+    const meter = el.querySelector("meter");
+    meter.max = Math.max(n.members, 1);
+    meter.value = n.leads;
+    meter.textContent = n.leads;
+  };
+  const drawNodes = (nodes) => {
+    const drawn = new Map([...map.children].map((el) => [el.dataset.node, el]));
+    for (const n of nodes) {
+      if (!drawn.has(n.name)) map.append(map.firstElementChild.cloneNode(true));
+      drawNode(drawn.get(n.name) || map.lastElementChild, n);
+      drawn.delete(n.name);
+    }
+    for (const el of drawn.values()) el.remove();
+  };
+
   const alarms = document.getElementById("alarms");
   const show = (s) => {
     for (const el of document.querySelectorAll("[data-field]")) el.textContent = figure(el.dataset.field, at(s, el.dataset.field));
-    if (!alarms) return;
+    drawNodes(s.nodes);
     const said = [...s.alarms, ...s.silent.map((n) => `Node ${n} does not answer.`)];
     if (alarms.dataset.said === said.join("\n")) return;
     alarms.dataset.said = said.join("\n");

@@ -1,0 +1,115 @@
+package browsertest
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+
+	"github.com/quorate/quorate/management/stats"
+)
+
+// view does what a tab with the overview does: it asks for the page, then for the live feed, from which it calls seen with
+// the time of each sample. It returns after so many of them.
+func (s *served) view(t testing.TB, browser *http.Client, samples int, seen func(at int64)) error {
+	shown, err := send(t, browser, http.MethodGet, s.base+"/ui/", nil)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, shown.Body)
+	_ = shown.Body.Close()
+	if err != nil {
+		return err
+	}
+	answer, err := send(t, browser, http.MethodGet, s.base+"/ui/feed/live", nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 16<<20)
+	for n := 0; n < samples && lines.Scan(); {
+		text, is := strings.CutPrefix(lines.Text(), "data: {")
+		if !is { // history, which is a list, and what frames it
+			continue
+		}
+		n++
+		var x struct {
+			At int64 `json:"at"`
+		}
+		if err := json.Unmarshal([]byte("{"+text), &x); err != nil {
+			return err
+		}
+		seen(x.At)
+	}
+	return lines.Err()
+}
+
+// Fifty viewers of the overview see the same samples, and what is asked of the nodes does not grow with them: neither by
+// the pages that they open nor by what those ask for then.
+func TestViewersShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	asked := countQuestions(t)
+	s := start(t)
+	const viewers, samples = 50, 6
+	var mu sync.Mutex
+	seen := map[int64]int{} // viewers of each sample, by its time
+	var all sync.WaitGroup
+	browser := s.enter(t)
+	before, begun := asked.all(), time.Now()
+	for range viewers {
+		all.Go(func() {
+			if err := s.view(t, browser, samples, func(at int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				seen[at]++
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(begun)
+	total := 0
+	for _, n := range seen {
+		total += n
+	}
+	if total != viewers*samples || len(seen) > viewers*samples/4 { // all began at one time, but for what a busy machine delays
+		t.Errorf("%d viewers saw %d samples, of which %d are different", viewers, total, len(seen))
+	}
+	now := asked.since(before)
+	t.Logf("in %v the nodes were asked %v", took, now)
+	for call, every := range map[string]time.Duration{"NodeStatus": stats.SampleEvery, "ListConnections": stats.FreshFor, "LedFigures": stats.FreshFor} {
+		const others = 2 // nodes that one asks
+		if most := others * (int(took/every) + 2); now[call] == 0 || now[call] > most {
+			t.Errorf("%d viewers had the nodes asked %d times by %s within %v; want 1 to %d", viewers, now[call], call, took, most)
+		}
+	}
+}
+
+// A tab with the overview asks for nothing but its feed once it is open.
+func TestOverviewAsksOnce(t *testing.T) {
+	s := serve(t)
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.call(command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: handTimers}))
+	x.open("/ui/")
+	x.await(`document.querySelectorAll(".chart canvas").length === 5`)
+	before := s.asks("/ui/")
+	x.tick()
+	x.open("/ui/queues") // whatever was asked for by then has arrived
+	if now := s.asks("/ui/"); now != before {
+		t.Errorf("the overview was asked for %d times more", now-before)
+	}
+	if n := s.asks("/ui/feed/live"); n == 0 {
+		t.Error("the feed was not asked for")
+	}
+}
