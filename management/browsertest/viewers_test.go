@@ -2,9 +2,12 @@ package browsertest
 
 import (
 	"bufio"
-	"encoding/json"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,40 +18,53 @@ import (
 	"github.com/quorate/quorate/management/stats"
 )
 
-// view does what a tab with the overview does: it asks for the page, then for the live feed, from which it calls seen with
-// the time of each sample. It returns after so many of them.
-func (s *served) view(t testing.TB, browser *http.Client, samples int, seen func(at int64)) error {
-	shown, err := send(t, browser, http.MethodGet, s.base+"/ui/", nil)
+// view does what a tab with the overview does: it asks for the page, then for the live feed, and hands over the time of each
+// sample until that is no more wanted.
+func (s *served) view(ctx context.Context, browser *http.Client, wanted func(at int64) bool) error {
+	shown, err := open(ctx, browser, s.base+"/ui/")
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, shown.Body)
-	_ = shown.Body.Close()
+	_, err = io.Copy(io.Discard, shown)
+	_ = shown.Close()
 	if err != nil {
 		return err
 	}
-	answer, err := send(t, browser, http.MethodGet, s.base+"/ui/feed/live", nil)
+	feed, err := open(ctx, browser, s.base+"/ui/feed/live")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	lines := bufio.NewScanner(answer.Body)
+	defer func() { _ = feed.Close() }()
+	lines := bufio.NewScanner(feed)
 	lines.Buffer(nil, 16<<20)
-	for n := 0; n < samples && lines.Scan(); {
-		text, is := strings.CutPrefix(lines.Text(), "data: {")
+	for lines.Scan() {
+		at, is := strings.CutPrefix(lines.Text(), `data: {"at":`)
 		if !is { // history, which is a list, and what frames it
 			continue
 		}
-		n++
-		var x struct {
-			At int64 `json:"at"`
-		}
-		if err := json.Unmarshal([]byte("{"+text), &x); err != nil {
+		at, _, _ = strings.Cut(at, ",")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || !wanted(ms) {
 			return err
 		}
-		seen(x.At)
 	}
-	return lines.Err()
+	return errors.Join(lines.Err(), io.ErrUnexpectedEOF)
+}
+
+// open asks for an address. The caller closes the body.
+func open(ctx context.Context, browser *http.Client, address string) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := browser.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("%s: %s", address, answer.Status), answer.Body.Close())
+	}
+	return answer.Body, nil
 }
 
 // Fifty viewers of the overview see the same samples, and what is asked of the nodes does not grow with them: neither by
@@ -67,10 +83,13 @@ func TestViewersShare(t *testing.T) {
 	before, begun := asked.all(), time.Now()
 	for range viewers {
 		all.Go(func() {
-			if err := s.view(t, browser, samples, func(at int64) {
+			n := 0
+			if err := s.view(t.Context(), browser, func(at int64) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[at]++
+				n++
+				return n < samples
 			}); err != nil {
 				t.Error(err)
 			}
