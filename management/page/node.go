@@ -37,6 +37,9 @@ type nodeFigures struct {
 	Runnable    *float64   `json:"run_queue"`
 	Processors  *int       `json:"processors"`
 	Uptime      *float64   `json:"uptime"`
+	CPU         *float64   `json:"cpu"` // cores in use
+	ConfirmP99  *float64   `json:"confirm_p99_ms"`
+	FsyncP99    *float64   `json:"fsync_p99_ms"`
 	ClockOffset *float64   `json:"clock_offset_us"`
 	ClockOff    bool       `json:"clock_off"`
 	Start       *nodeStart `json:"start"`
@@ -119,6 +122,14 @@ func (n *nodeFigures) Badge() string {
 	return "failed"
 }
 
+// Cores is how many processor cores the node uses.
+func (n *nodeFigures) Cores() string {
+	if n.CPU == nil {
+		return unknown
+	}
+	return strconv.FormatFloat(*n.CPU, 'f', 2, 64)
+}
+
 // micros writes a time in microseconds in the unit that suits it.
 func micros(us float64) string {
 	if us < 1000 {
@@ -183,11 +194,45 @@ func (d *nodeDetail) Counted() map[string]uint64 {
 // Uncertainty is the possible error of the clock's offset.
 func (d *nodeDetail) Uncertainty() string { return micros(d.Clock.Error) }
 
+// memoryPart is what a part of a node's memory is for.
+type memoryPart struct {
+	Says  string
+	Bytes uint64
+}
+
+// memoryParts asks what the memory of the node of this visit is for; nil if the node has not said.
+func (v *visit) memoryParts() (all []memoryPart, err error) {
+	var out struct {
+		Memory struct {
+			Bodies uint64 `json:"binary"`
+			Tail   uint64 `json:"quorum_ets"`
+			Heap   uint64 `json:"other_proc"`
+			System uint64 `json:"other_system"`
+			Unused uint64 `json:"allocated_unused"`
+			Others uint64 `json:"code"`
+			Total  struct {
+				Resident uint64 `json:"rss"`
+			} `json:"total"`
+		} `json:"memory"`
+	}
+	if err := v.get(&out, "/api/nodes/%s/memory", v.thisNode()); unavailable(err) || missing(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	m := &out.Memory
+	return []memoryPart{
+		{"Kept bodies of messages", m.Bodies}, {"Newest entries of the log", m.Tail}, {"Other objects, garbage too", m.Heap},
+		{"Stacks and the Go runtime", m.System}, {"Kept for what comes", m.Unused}, {"Program and all else", m.Others}, {"Resident in all", m.Total.Resident},
+	}, nil
+}
+
 // nodePage is what the page about a node shows.
 type nodePage struct {
 	Node    nodeFigures
 	Detail  *nodeDetail
 	Cluster clusterFacts
+	Memory  []memoryPart
 }
 
 func loadNode(v *visit) (any, error) {
@@ -204,5 +249,6 @@ func loadNode(v *visit) (any, error) {
 			p.Detail = &d
 		}
 	}
-	return p, nil
+	p.Memory, err = v.memoryParts()
+	return p, err
 }

@@ -1,9 +1,11 @@
 package page_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,8 +19,17 @@ func TestNodes(t *testing.T) {
 	x.leads("/ui/queues/declare", url.Values{"vhost": {"/"}, "name": {"q"}})
 	node := c.Name(0)
 	about := "/ui/node?name=" + node
-	x.shows("/ui/nodes", c.Name(0), c.Name(1), c.Name(2), "Rebalance", ">runs<")
+	x.await("/ui/", `<span data-of="members">1</span> queues`) // the login has shown a sample from before the queue
+	x.shows("/ui/", c.Name(0), c.Name(1), c.Name(2), ">runs<")
+	x.shows("/ui/nodes", c.Name(0), c.Name(1), c.Name(2), "Rebalance", ">runs<", "Leads", "Member of", ">1 queues<", "Cores", "Confirm p99", "Fsync p99")
 	x.shows(about, "Disk free", "Memory", "Descriptors", "±", "reads version", "Drain", "Grow", "Shrink", "GiB")
+	for _, says := range []string{"Leads", "Member of", "Cores in use", "Fsync p99"} {
+		x.figure(about, `<div class="says">`+says+`</div><div class="value">`)
+	}
+	for _, says := range []string{"Kept bodies of messages", "Newest entries of the log", "Other objects, garbage too", "Stacks and the Go runtime", "Program and all else", "Resident in all"} {
+		x.figure(about, "<dt>"+says+"</dt><dd>")
+	}
+	x.figure("/ui/node?name="+c.Name(2), `<div class="says">Confirm p99</div><div class="value">`)
 	x.shows("/ui/node/shrink?name="+node, "1 change is planned", "queue &#34;q&#34;", "leaves, 2 of 3 members stay")
 	form := func(more ...string) url.Values {
 		f := url.Values{"name": {node}, "typed": {node}}
@@ -56,6 +67,20 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s for a manager: %d", path, code)
 		}
 	}
+}
+
+// figure waits until a page has a number after some markup: a figure of the last seconds may not be known at once, and
+// those of confirms need messages, which it publishes.
+func (x *browser) figure(path, after string) {
+	x.t.Helper()
+	number := regexp.MustCompile(regexp.QuoteMeta(after) + `\d`)
+	testcluster.Poll(x.t, path+" has a number after "+after, func() error {
+		x.api(http.MethodPost, "/api/exchanges/%2F/amq.default/publish", `{"routing_key":"q","properties":{},"payload":"x","payload_encoding":"string"}`)
+		if body := x.page(path); !number.MatchString(body) {
+			return errors.New(body)
+		}
+		return nil
+	})
 }
 
 // api sends a request to the API as the user guest.

@@ -78,6 +78,12 @@ func wrong(err error) bool {
 	return is && f.Code == http.StatusBadRequest
 }
 
+// unavailable reports whether the API cannot say now.
+func unavailable(err error) bool {
+	f, is := errors.AsType[*fault](err)
+	return is && f.Code == http.StatusServiceUnavailable
+}
+
 // refused reports whether the API does not allow something to this user.
 func refused(err error) bool {
 	f, is := errors.AsType[*fault](err)

@@ -1,16 +1,24 @@
 package rest
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/management/stats"
 )
 
-// getNodeMemory answers for any node that answers.
+// getNodeMemory answers for any node that answers. The figures are at most a second old: all that look share them.
 func getNodeMemory(c *call) (reply, error) {
-	n, err := c.findNode()
+	sample, err := c.api.Stats.Cluster(c.Context())
 	if err != nil {
 		return reply{}, err
 	}
+	i := slices.IndexFunc(sample.Nodes, func(n stats.Node) bool { return n.ID == c.name() })
+	if i < 0 {
+		return reply{}, missing("node", "", c.name())
+	}
+	n := &sample.Nodes[i]
 	if n.Vitals == nil || n.Vitals.Parts == nil {
 		return reply{}, &failure.Error{Class: failure.Unavailable, Kind: "node", Name: n.ID, Reason: "does not say what its memory is for"}
 	}

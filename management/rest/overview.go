@@ -219,6 +219,11 @@ func ofNode(n *operators.NodeStatus) object {
 		out["fd_used"], out["fd_total"] = v.Files, min(v.FilesLimit, noLimit)
 		out["proc_used"], out["proc_total"], out["run_queue"] = v.Goroutines, noLimit, v.Runnable
 		out["uptime"], out["processors"] = v.Uptime.Milliseconds(), v.Processors
+		for field, x := range map[string]*float64{"cpu": v.CPU, "confirm_p99_ms": milliseconds(v.ConfirmP99), "fsync_p99_ms": milliseconds(v.SyncP99)} {
+			if x != nil {
+				out[field] = hundredths(*x)
+			}
+		}
 		if v.Process > 0 {
 			out["os_pid"] = strconv.FormatUint(uint64(v.Process), 10)
 		}
