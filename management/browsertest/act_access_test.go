@@ -98,7 +98,7 @@ func userGroup() group {
 			},
 		},
 		{
-			name: "remove the password", at: ann, path: "/ui/user/password/remove", says: "The password is removed.",
+			name: "remove the password", at: ann, path: "/ui/user/password/remove", typed: "ann", says: "The password is removed.",
 			click: func(x *tab) { x.click(`main a[href^="/ui/user/password/remove"]`) },
 			asks:  []string{"The user can log in by certificate or token alone"},
 			effect: func(ctx context.Context, c *client.Client) error {
@@ -172,12 +172,12 @@ func permissionGroup() group {
 				effect: topic(client.TopicPermission{User: "ann", VHost: "team", Exchange: "amq.topic", Write: "^order", Read: ".*"}),
 			},
 			{
-				name: "clear for topics", at: ann, path: "/ui/topic-permission/clear", says: "The topic permission is cleared.",
+				name: "clear for topics", at: ann, path: "/ui/topic-permission/clear", typed: "ann", says: "The topic permission is cleared.",
 				click: func(x *tab) { x.click(`main a[href^="/ui/topic-permission/clear"]`) },
 				asks:  []string{"From then on the user may publish and bind with every routing key there"}, effect: topic(),
 			},
 			{
-				name: "clear", at: team, path: "/ui/permission/clear", says: "The permission is cleared.",
+				name: "clear", at: team, path: "/ui/permission/clear", typed: "ann", says: "The permission is cleared.",
 				click: func(x *tab) { x.click(`main a[href^="/ui/permission/clear"][href*="user=ann"]`) },
 				asks:  []string{"The user may configure “.*”", "Nothing of it is allowed any more"}, effect: permission(),
 			},

@@ -65,14 +65,14 @@ func messageGroup() group {
 			},
 		},
 		{
-			name: "move", at: at, path: "/ui/queue/messages/move", click: chosen(3, "move"), says: "The operation has begun.",
+			name: "move", at: at, path: "/ui/queue/messages/move", typed: "work", click: chosen(3, "move"), says: "The operation has begun.",
 			asks: []string{"Move 1 message of queue work?", `They go to queue "other", each once.`, "A dry run has found 1 message now.", "m3"},
 			effect: func(ctx context.Context, c *client.Client) error {
 				return all(holds(ctx, c, "work", "m4"), holds(ctx, c, "other", "m3"))
 			},
 		},
 		{
-			name: "redrive", at: aboutQueue("/ui/queue/dead-letters", "dead"), path: "/ui/queue/messages/redrive", says: "The operation has begun.",
+			name: "redrive", at: aboutQueue("/ui/queue/dead-letters", "dead"), path: "/ui/queue/messages/redrive", typed: "dead", says: "The operation has begun.",
 			click: func(x *tab) { x.click(`main a.main[href^="/ui/queue/messages/redrive"]`) },
 			asks:  []string{"Redrive 1 message of queue dead?", "Dead letters go back to the queue where they first died.", "m1"},
 			effect: func(ctx context.Context, c *client.Client) error {

@@ -39,7 +39,7 @@ func nodeGroup() group {
 	return group{func(s *served, c *client.Client) { declare(s.t, c, "q") }, []act{
 		{
 			name: "drain", at: node, path: "/ui/node/drain", typed: "node-0", says: "The drain has begun.", click: unfolds("drain", "button"),
-			asks: []string{"Drain node node-0?", "The node then serves no clients until the drain is undone", "It stays a member of its 1 queues."}, effect: drained("node-0", true),
+			asks: []string{"Drain node node-0?", "The node then serves no clients until the drain is undone", "It stays a member of its 1 queue."}, effect: drained("node-0", true),
 		},
 		{
 			name: "undo the drain", at: node, path: "/ui/node/undrain", says: "The node takes work again.", effect: drained("node-0", false),
@@ -56,7 +56,7 @@ func nodeGroup() group {
 		{
 			name: "rebalance", at: "/ui/nodes", path: "/ui/nodes/rebalance", says: "The rebalance has begun.",
 			click: func(x *tab) { x.click(`main a[href="/ui/nodes/rebalance"]`) },
-			asks:  []string{"Members and leaders are spread evenly over the nodes.", "Now node-0 leads"},
+			asks:  []string{"Members and leaders are spread evenly over the nodes.", "Now node-0 leads"}, // its plan may be empty
 			effect: func(ctx context.Context, c *client.Client) error {
 				jobs, err := client.Collect(c.Operations(ctx, client.ListOperationsRequest{}))
 				return so(err, slices.ContainsFunc(jobs, func(o client.Operation) bool {
@@ -77,7 +77,7 @@ func operationGroup() group {
 				s.t.Fatal(err)
 			}
 		}, []act{{
-			name: "cancel", at: "/ui/operations", path: "/ui/operation/cancel", says: "The operation was asked to end.", running: true,
+			name: "cancel", at: "/ui/operations", path: "/ui/operation/cancel", typed: "delete-messages", says: "The operation was asked to end.", running: true,
 			click: func(x *tab) {
 				x.await(`document.querySelector("#list progress").max === 500`)
 				x.click(`#list tbody th a`)

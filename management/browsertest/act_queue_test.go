@@ -105,7 +105,7 @@ func queueGroup() group {
 			effect: func(ctx context.Context, c *client.Client) error { return shopBindings(ctx, c, "b", "order.#", 1) },
 		},
 		{
-			name: "unbind", at: aboutQueue("/ui/queue/bindings", "b"), path: "/ui/binding/remove",
+			name: "unbind", at: aboutQueue("/ui/queue/bindings", "b"), path: "/ui/binding/remove", typed: "b",
 			click: func(x *tab) { x.click(`main a[href^="/ui/binding/remove"]`) },
 			asks:  []string{"Remove the binding of queue b?", "It is bound to exchange shop with the key “order.#”."}, says: "The binding is removed.",
 			effect: func(ctx context.Context, c *client.Client) error { return shopBindings(ctx, c, "b", "order.#", 0) },
@@ -148,7 +148,7 @@ func exchangeGroup() group {
 			},
 		},
 		{
-			name: "unbind", at: "/ui/exchange" + shop, path: "/ui/binding/remove", says: "The binding is removed.",
+			name: "unbind", at: "/ui/exchange" + shop, path: "/ui/binding/remove", typed: "q", says: "The binding is removed.",
 			click:  func(x *tab) { x.click(`main a[href^="/ui/binding/remove"]`) },
 			asks:   []string{"It is bound to exchange shop with the key “a.#”.", "What is in queues stays."},
 			effect: func(ctx context.Context, c *client.Client) error { return shopBindings(ctx, c, "q", "a.#", 0) },
@@ -229,7 +229,7 @@ func connectionGroup() group {
 			declare(s.t, c, "worker")
 			s.consumeAs("worker")
 		}, []act{{
-			name: "close", at: "/ui/connections", path: "/ui/connection/close", says: "is being closed",
+			name: "close", at: "/ui/connections", path: "/ui/connection/close", typed: asShown, says: "is being closed",
 			click: func(x *tab) {
 				link := ask[string](x, `[...document.querySelectorAll("#list tbody tr")].find((r) => r.innerText.includes("worker")).querySelector("th a").getAttribute("href")`)
 				x.click(fmt.Sprintf(`#list a[href="%s"]`, link))

@@ -25,13 +25,16 @@ type act struct {
 	path  string       // where the change is sent to
 	// asks are in the question that stands before the change; nil: none. typed is the name that it wants; "": none.
 	asks  []string
-	typed string
+	typed string // asShown: what the question says
 	says  string // in the notice afterwards
 	// effect is nil once the change is made, and an error before.
 	effect func(ctx context.Context, c *client.Client) error
 	// running: it is about an operation that runs. All others wait until none does: a queue takes one at a time.
 	running bool
 }
+
+// asShown stands for a name that only the question tells, such as the port of a client.
+const asShown = "as shown"
 
 // group has acts that follow one another on the same cluster.
 type group struct {
@@ -94,10 +97,13 @@ func (s *served) perform(t *testing.T, c *client.Client, x *tab, a *act) {
 	if a.asks != nil {
 		x.asked(a)
 		undone("before the question is answered")
-		if a.typed != "" {
-			s.mistype(t, c, x, a.typed)
+		if name := a.typed; name != "" {
+			if name == asShown {
+				name = ask[string](x, `document.querySelector("form.question strong.name").innerText`)
+			}
+			s.mistype(t, c, x, name)
 			undone("after a wrong name")
-			x.fill("#typed", a.typed)
+			x.fill("#typed", name)
 		}
 		x.click("form.question .danger")
 	}

@@ -54,7 +54,7 @@ func barredByPermission() []barred {
 	chosen := map[string]string{"queue": "%2F/work", "typed": "1"}
 	const messages, bindings, exchange = "/ui/queue/messages?vhost=%2F&name=work", "/ui/queue/bindings?vhost=%2F&name=work", "/ui/exchange?vhost=%2F&name=shop"
 	const message, toQueue, toExchange = "/ui/queue/message?vhost=%2F&name=work&number=1", "/ui/queue/messages/publish?vhost=%2F&name=work", "/ui/exchange/publish?vhost=%2F&name=shop"
-	toShop := map[string]string{"vhost": "/", "of": "queue", "name": "work", "source": "shop", "destination": "work", "kind": "queue", "routing_key": "k", "props": "k"}
+	toShop := map[string]string{"vhost": "/", "of": "queue", "name": "work", "source": "shop", "destination": "work", "kind": "queue", "routing_key": "k", "props": "k", "typed": "work"}
 	all := []barred{
 		{path: "/ui/queues/declare", at: "/ui/queues", way: `form[action="/ui/queues/declare"]`, form: map[string]string{"vhost": "/", "name": "forged"}},
 		{path: "/ui/queues/purge", at: "/ui/queues", way: `button[value=purge]`, form: chosen, may: []string{reader}},
@@ -86,12 +86,12 @@ func barredByPermission() []barred {
 }
 
 // barredByTag are changes of users, vhosts, nodes and what else the tag administrator is needed for, or policymaker.
-func barredByTag(operation, connection string) []barred {
+func barredByTag(operation string, connection client.ConnectionInfo) []barred {
 	few := map[string]string{"vhost": "/", "name": "fewer"}
 	node := map[string]string{"name": "node-0", "typed": "node-0"}
 	ann := map[string]string{"name": "ann", "typed": "ann", "tag": "administrator", "password": "forged", "again": "forged", "max-connections": "1"}
 	team := map[string]string{"name": "team", "typed": "team", "description": "forged", "max-queues": "1", "protect": "true"}
-	allowed := map[string]string{"of": "user", "user": "ann", "vhost": "/", "exchange": "amq.topic", "configure": ".*", "write": "", "read": ""}
+	allowed := map[string]string{"of": "user", "user": "ann", "typed": "ann", "vhost": "/", "exchange": "amq.topic", "configure": ".*", "write": "", "read": ""}
 	policy := map[string]string{"vhost": "/", "name": "p", "typed": "p", "pattern": "^forged", "definition": `{"max-length": 1}`}
 	const aboutNode, user, vhost, aboutPolicy = "/ui/node?name=node-0", "/ui/user?name=ann", "/ui/vhost?name=team", "/ui/policy?vhost=%2F&name=p"
 	members := aboutQueue("/ui/queue/members", "fewer")
@@ -103,8 +103,8 @@ func barredByTag(operation, connection string) []barred {
 		{path: "/ui/queue/members/remove", at: members, way: link("/ui/queue/members/remove"), form: merge(few, map[string]string{"node": "node-1", "typed": "node-1"})},
 		{path: "/ui/policy/put", at: "/ui/policies", way: link("/ui/policy/new"), form: policy, may: []string{politician}},
 		{path: "/ui/policy/delete", at: aboutPolicy, way: link("/ui/policy/delete"), form: policy, may: []string{politician}},
-		{path: "/ui/connection/close", at: "/ui/connection?name=" + connection, way: form("/ui/connection/close"), form: map[string]string{"name": connection}},
-		{path: "/ui/operation/cancel", at: "/ui/operation?id=" + operation, way: link("/ui/operation/cancel"), form: map[string]string{"id": operation}},
+		{path: "/ui/connection/close", at: "/ui/connection?name=" + connection.ID, way: form("/ui/connection/close"), form: map[string]string{"name": connection.ID, "typed": connection.PeerAddress}},
+		{path: "/ui/operation/cancel", at: "/ui/operation?id=" + operation, way: link("/ui/operation/cancel"), form: map[string]string{"id": operation, "typed": "delete-messages"}},
 		{path: "/ui/nodes/rebalance", at: "/ui/nodes", way: link("/ui/nodes/rebalance")},
 		{path: "/ui/node/undrain", form: node},
 		{path: "/ui/vhosts/add", at: "/ui/vhosts", way: form("/ui/vhosts/add"), form: map[string]string{"name": "forged"}},
@@ -131,7 +131,7 @@ func barredByTag(operation, connection string) []barred {
 }
 
 // furnishBarred makes what the changes are about, and the users. It returns an operation that runs and a connection.
-func (s *served) furnishBarred(c *client.Client) (operation, connection string) {
+func (s *served) furnishBarred(c *client.Client) (operation string, connection client.ConnectionInfo) {
 	t := s.t
 	t.Helper()
 	ctx := t.Context()
@@ -173,7 +173,7 @@ func (s *served) furnishBarred(c *client.Client) (operation, connection string) 
 				return err
 			}
 			if x.ClientName == "worker" {
-				connection = x.ID
+				connection = x
 				return nil
 			}
 		}

@@ -89,10 +89,10 @@ func TestUsers(t *testing.T) {
 		x.refuses("/ui/user/password", form("name", name), http.StatusBadRequest, "is missing")
 		x.does("/ui/user/password", form("name", name, "password", "q", "again", "q"))
 		s.login(name, "q")
-		x.has(x.destroys("/ui/user/password/remove", form("name", name), ""), "none: it logs in by certificate or token")
+		x.has(x.destroys("/ui/user/password/remove", form("name", name), name), "none: it logs in by certificate or token")
 
-		x.destroys("/ui/topic-permission/clear", form("of", "user", "user", name, "vhost", "/", "exchange", "amq.topic"), "", "every routing key")
-		x.has(x.destroys("/ui/permission/clear", form("of", "user", "user", name, "vhost", "/"), "", "^&lt;i&gt;"), "the user may enter no virtual host")
+		x.destroys("/ui/topic-permission/clear", form("of", "user", "user", name, "vhost", "/", "exchange", "amq.topic"), name, "every routing key")
+		x.has(x.destroys("/ui/permission/clear", form("of", "user", "user", name, "vhost", "/"), name, "^&lt;i&gt;"), "the user may enter no virtual host")
 		x.has(x.destroys("/ui/user/delete", form("name", name), name, "0 permissions", "Connections that are closed: 0", "Queues that it has declared: 0"), "is deleted")
 	}
 	x.has(x.page("/ui/user/delete?name=guest"), "This is you")

@@ -75,13 +75,13 @@ func (v *visit) thisBinding() (b bindingRow, err error) {
 	return b, v.get(&b, path, v.FormValue("vhost"), v.FormValue("source"), v.FormValue("destination"), v.FormValue("props"))
 }
 
-// asksUnbind asks for no name: what is removed is quickly made again.
+// asksUnbind asks for the name of what is bound, since a binding has none.
 func asksUnbind(v *visit) (question, error) {
 	b, err := v.thisBinding()
 	if err != nil {
 		return question{}, err
 	}
-	q := question{Title: "Remove the binding of " + b.Kind + " " + b.Destination + "?", Button: "Remove", Back: v.backTo()}
+	q := question{Title: "Remove the binding of " + b.Kind + " " + b.Destination + "?", Name: b.Destination, Button: "Remove", Back: v.backTo()}
 	q.Lines = append(q.Lines, "It is bound to exchange "+b.Source+" with the key “"+b.Key+"”.")
 	if len(b.Arguments) > 0 {
 		text, err := jsonText(b.Arguments)

@@ -1,7 +1,9 @@
 package page
 
 import (
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -184,17 +186,25 @@ func (p *connectionPage) addConsumers(all []*consumerRow) {
 	}
 }
 
-// asksClose needs no typed name: clients connect again.
+// asksClose asks for the client's end of the connection, which is shorter than its name.
 func asksClose(v *visit) (question, error) {
 	c, err := v.getConnection()
 	q := question{
-		Title: "Close connection " + c.Name + "?", Button: "Close the connection", Back: address("/ui/connection", "name", c.Name),
+		Title: "Close connection " + c.Name + "?", Name: c.Peer(), Button: "Close the connection", Back: address("/ui/connection", "name", c.Name),
 		Lines: []string{"It is of user " + c.User + " and has " + channelsLine(c.Channels) + ".", "Its consumers are cancelled; what they have not acked is delivered again.", "Its exclusive queues are deleted.", "The client may connect again at once."},
 	}
 	if reason := v.FormValue("reason"); reason != "" {
 		q.Lines = append(q.Lines, "The client gets the reason: "+reason)
 	}
 	return q, err
+}
+
+// Peer is the address and the port of the client; the connection's name if the address is not known.
+func (c *connectionRow) Peer() string {
+	if c.PeerHost == "" {
+		return c.Name
+	}
+	return net.JoinHostPort(c.PeerHost, strconv.Itoa(c.PeerPort))
 }
 
 // closeConnection hands the reason to the client. Control characters have no place in a header.

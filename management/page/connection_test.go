@@ -61,11 +61,13 @@ func TestConnections(t *testing.T) {
 	x.shows("/ui/connections?vhost=%2F", mine)
 	x.shows("/ui/connections?user=nobody", "!"+mine)
 	form := url.Values{"name": {real}, "reason": {"it is <time>\n"}}
-	x.shows("/ui/connection/close?"+form.Encode(), "it is &lt;time&gt;", "Its consumers are cancelled")
+	x.shows("/ui/connection/close?"+form.Encode(), "it is &lt;time&gt;", "Its consumers are cancelled", ">"+mine+"</strong>")
+	x.refuses("/ui/connection/close", form, http.StatusBadRequest, "nothing was done")
+	form.Set("typed", mine)
 	s.addUser("watcher", "monitoring")
 	w := s.login("watcher", "p")
 	w.shows(about, "&lt;script&gt;", "!Close the connection")
-	w.refuses("/ui/connection/close", url.Values{"name": {real}}, http.StatusForbidden, "administrator")
+	w.refuses("/ui/connection/close", url.Values{"name": {real}, "typed": {mine}}, http.StatusForbidden, "administrator")
 	s.addUser("manager", "management")
 	s.login("manager", "p").shows("/ui/connections", "!"+mine, "No client is connected")
 	if to := x.leads("/ui/connection/close", form); to != "/ui/connections" {

@@ -98,7 +98,7 @@ func TestBindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.has(x.destroys(path, about, "", "a.*", "the last binding from in, which is auto-delete"), "The binding is removed", "Exchanges", "!name=in&")
+	x.has(x.destroys(path, about, "q", "a.*", "the last binding from in, which is auto-delete"), "The binding is removed", "Exchanges", "!name=in&")
 }
 
 // What users chose as names is shown as it is, and leads back to the thing.
@@ -118,7 +118,7 @@ func TestHostileExchanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.destroys(path, about, "")
+		x.destroys(path, about, name)
 		x.destroys("/ui/exchange/delete", form("vhost", "/", "name", name), name)
 	}
 }

@@ -9,7 +9,6 @@ import (
 type messageJob struct {
 	path   string // of the page and of the API
 	button string
-	typed  bool // the user types the name of the queue first
 	// fields adds what only this job has to the body of the request.
 	fields func(v *visit, body map[string]any) error
 	effect func(v *visit) string // a sentence on what happens to the messages
@@ -19,7 +18,7 @@ type messageJob struct {
 func messageJobs() []messageJob {
 	return []messageJob{
 		{
-			path: "delete", button: "Delete", typed: true, fields: func(*visit, map[string]any) error { return nil },
+			path: "delete", button: "Delete", fields: func(*visit, map[string]any) error { return nil },
 			effect: func(*visit) string { return "They are deleted for good, and are not dead-lettered." },
 		},
 		{path: "move", button: "Move", fields: moveFields, effect: moveEffect},
@@ -151,14 +150,10 @@ func (j *messageJob) asks(v *visit) (question, error) {
 	if p.Total == 0 {
 		return question{}, badForm("chosen", "no ready message of queue "+strconv.Quote(name)+" is chosen, or none that this can be done to; nothing was done")
 	}
-	q := question{
-		Title: j.button + " " + plural(p.Total, "message") + " of queue " + name + "?", Button: j.button, Back: v.aboutQueue("/ui/queue/messages"),
+	return question{
+		Title: j.button + " " + plural(p.Total, "message") + " of queue " + name + "?", Name: name, Button: j.button, Back: v.aboutQueue("/ui/queue/messages"),
 		Lines: []string{words, j.effect(v), "A dry run has found " + plural(p.Total, "message") + " now."}, Plan: p.shortened(),
-	}
-	if j.typed {
-		q.Name = name
-	}
-	return q, nil
+	}, nil
 }
 
 // does begins the job.

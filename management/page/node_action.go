@@ -29,7 +29,7 @@ func (v *visit) begin(method string, body any, dry bool, path string, names ...s
 	return b, err
 }
 
-// asksDrain describes what a drain does, since the API has no plan for one.
+// asksDrain shows which leaders move.
 func asksDrain(v *visit) (question, error) {
 	n, err := v.getNode()
 	if err != nil {
@@ -38,13 +38,14 @@ func asksDrain(v *visit) (question, error) {
 	if _, err := v.drainTime(); err != nil {
 		return question{}, err
 	}
+	b, err := v.begin(http.MethodPost, map[string]any{}, true, "/v1/nodes/%s/drain", n.Name)
 	return question{
-		Title: "Drain node " + n.Name + "?", Name: n.Name, Button: "Drain", Back: v.aboutNode(),
+		Title: "Drain node " + n.Name + "?", Name: n.Name, Button: "Drain", Back: v.aboutNode(), Plan: b.shortened(),
 		Lines: []string{
-			"The leaders of " + count(n.Leaders) + " queues move to other nodes.", "The node then serves no clients until the drain is undone or it is restarted.",
-			"It stays a member of its " + count(n.Members) + " queues.",
+			"The leaders of " + plural(b.Total, "queue") + " move to other nodes.", "The node then serves no clients until the drain is undone or it is restarted.",
+			"It stays a member of its " + plural(n.Members, "queue") + ".",
 		},
-	}, nil
+	}, err
 }
 
 // drainTime is how long a drain may take, in milliseconds; 0: as long as it takes.
@@ -113,7 +114,7 @@ func shrinkNode(v *visit) (outcome, error) {
 	return b.outcome("The node is being taken out of its queues."), err
 }
 
-// asksRebalance shows how queues lie now. Nothing is destroyed, so there is no name to type.
+// asksRebalance shows how queues lie now, and what would move. Nothing is destroyed, so there is no name to type.
 func asksRebalance(v *visit) (question, error) {
 	var nodes []nodeFigures
 	if err := v.get(&nodes, "/api/nodes"); err != nil {
@@ -123,10 +124,15 @@ func asksRebalance(v *visit) (question, error) {
 	for i := range nodes {
 		now[i] = nodes[i].Name + " leads " + count(nodes[i].Leaders) + " of its " + count(nodes[i].Members)
 	}
-	return question{
-		Title: "Rebalance all queues?", Button: "Rebalance", Back: "/ui/nodes", Fields: url.Values{},
+	b, err := v.begin(http.MethodPost, nil, true, "/api/rebalance/queues")
+	q := question{
+		Title: "Rebalance all queues?", Button: "Rebalance", Back: "/ui/nodes", Fields: url.Values{}, Plan: b.shortened(),
 		Lines: []string{"Members and leaders are spread evenly over the nodes.", "Members that move copy the messages of their queues.", "Now " + strings.Join(now, ", ") + "."},
-	}, nil
+	}
+	if b.Total == 0 {
+		q.Lines = append(q.Lines, "Nothing would change.")
+	}
+	return q, err
 }
 
 func rebalanceQueues(v *visit) (outcome, error) {

@@ -45,6 +45,15 @@ func TestNodes(t *testing.T) {
 	x.shows("/ui/node/grow?even=true&vhost=%2F&queue=q&name="+node, "1 change is planned", `name="even" value="true"`)
 	x.ends(x.leads("/ui/node/grow", form("even", "true", "vhost", "/", "queue", "q")))
 	x.shows("/ui/nodes/rebalance", "leads")
+	x.shows("/ui/node/drain?name="+node, "Drain node", "It stays a member of its 1 queue.")
+	testcluster.Poll(t, "a drain of the queue's leader shows that it moves", func() error {
+		for _, n := range []string{c.Name(0), c.Name(1), c.Name(2)} {
+			if body := x.page("/ui/node/drain?name=" + n); strings.Contains(body, "The leaders of 1 queue move") && strings.Contains(body, "another member leads instead of node") {
+				return nil
+			}
+		}
+		return errors.New("no node leads it")
+	})
 	x.ends(x.leads("/ui/nodes/rebalance", url.Values{}))
 	x.refuses("/ui/node/drain", form("seconds", "soon"), http.StatusBadRequest, "no whole number of seconds")
 	x.ends(x.leads("/ui/node/drain", form("seconds", "600")))
@@ -122,8 +131,9 @@ func TestCancelOperation(t *testing.T) {
 	s.addUser("watcher", "monitoring")
 	w := s.login("watcher", "p")
 	w.shows(about, "!Cancel it…")
-	w.refuses("/ui/operation/cancel", url.Values{"id": {id}}, http.StatusForbidden, "administrator")
-	if to := x.leads("/ui/operation/cancel", url.Values{"id": {id}}); to != about {
+	w.refuses("/ui/operation/cancel", url.Values{"id": {id}, "typed": {"delete-messages"}}, http.StatusForbidden, "administrator")
+	x.refuses("/ui/operation/cancel", url.Values{"id": {id}, "typed": {"delete"}}, http.StatusBadRequest, "nothing was done")
+	if to := x.leads("/ui/operation/cancel", url.Values{"id": {id}, "typed": {"delete-messages"}}); to != about {
 		t.Errorf("leads to %s", to)
 	}
 	testcluster.Poll(t, "the operation ends", func() error {
@@ -132,5 +142,5 @@ func TestCancelOperation(t *testing.T) {
 		}
 		return nil
 	})
-	x.refuses("/ui/operation/cancel", url.Values{"id": {id}}, http.StatusBadRequest, "has ended already")
+	x.refuses("/ui/operation/cancel", url.Values{"id": {id}, "typed": {"delete-messages"}}, http.StatusBadRequest, "has ended already")
 }

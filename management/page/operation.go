@@ -118,14 +118,14 @@ func loadOperation(v *visit) (any, error) {
 	return &o, err
 }
 
-// asksCancel does not ask for a name: what the job has done so far stays.
+// asksCancel asks for the kind of the job, which is the name that lists show.
 func asksCancel(v *visit) (question, error) {
 	o, err := v.getOperation()
 	if err == nil && !o.Running() {
 		err = &fault{Code: http.StatusBadRequest, Kind: "bad_request", Reason: "operation " + o.ID + " has ended already: it is " + o.State}
 	}
 	q := question{
-		Title: "Cancel " + o.Kind + " of " + o.Target + "?", Button: "Cancel the operation", Back: address("/ui/operation", "id", o.ID),
+		Title: "Cancel " + o.Kind + " of " + o.Target + "?", Name: o.Kind, Button: "Cancel the operation", Back: address("/ui/operation", "id", o.ID),
 		Lines: []string{"It ends as soon as it can.", "What it has changed so far stays: " + count(o.Done) + " " + o.Unit + " of " + count(o.Total) + " are done."}, Fields: url.Values{"id": {o.ID}},
 	}
 	if o.Total == 0 {

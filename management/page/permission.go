@@ -110,13 +110,13 @@ func setPermission(v *visit) (outcome, error) {
 	return outcome{v.backToPermissions(), "The permission is set."}, err
 }
 
-// asksClearPermission asks for no name: a permission is quickly set again.
+// asksClearPermission shows what is lost, and asks for the name of the user.
 func asksClearPermission(v *visit) (question, error) {
 	vhost, user := v.FormValue("vhost"), v.FormValue("user")
 	var p permissionRow
 	err := v.get(&p, "/api/permissions/%s/%s", vhost, user)
 	return question{
-		Title: "Keep " + user + " out of " + vhost + "?", Button: "Clear the permission", Back: v.backToPermissions(),
+		Title: "Keep " + user + " out of " + vhost + "?", Name: user, Button: "Clear the permission", Back: v.backToPermissions(),
 		Lines: []string{
 			"The user may configure “" + p.Configure + "”, write “" + p.Write + "” and read “" + p.Read + "” there.",
 			"Nothing of it is allowed any more, and no new connection to the virtual host.",
@@ -140,7 +140,7 @@ func setTopicPermission(v *visit) (outcome, error) {
 func asksClearTopicPermission(v *visit) (question, error) {
 	user, exchange := v.FormValue("user"), v.FormValue("exchange")
 	return question{
-		Title: "Clear the topic permission of " + user + " at " + exchange + "?", Button: "Clear the topic permission", Back: v.backToPermissions(),
+		Title: "Clear the topic permission of " + user + " at " + exchange + "?", Name: user, Button: "Clear the topic permission", Back: v.backToPermissions(),
 		Lines: []string{"From then on the user may publish and bind with every routing key there, as far as its permission in the virtual host allows."},
 	}, nil
 }

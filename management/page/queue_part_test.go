@@ -120,14 +120,16 @@ func TestMessageJobs(t *testing.T) {
 	}
 	x.await(path+about("work"), "2 messages shown")
 	x.shows(path+"/move"+about("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful), "Move 1 message of", "&lt;script&gt;", "!<script>alert")
-	x.leads(path+"/move", aboutForm("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful))
+	x.leads(path+"/move", aboutForm("work", "scope", "all", "message_id", "m3", "to", "queue", "target", harmful, "typed", "work"))
 	x.await(path+about(harmful), "m3")
 	x.operationsEnd()
-	x.leads(path+"/move", aboutForm("work", "scope", "all", "to", "exchange", "key", "dead"))
+	x.refuses(path+"/move", aboutForm("work", "scope", "all", "to", "exchange", "key", "dead"), http.StatusBadRequest, "nothing was done")
+	x.leads(path+"/move", aboutForm("work", "scope", "all", "to", "exchange", "key", "dead", "typed", "work"))
 	x.await(path+about("dead"), "m4")
 	x.refuses(path+"/move", aboutForm("dead", "scope", "all", "to", "exchange", "target", "nix"), http.StatusNotFound, "nix")
 	x.shows(path+"/redrive"+about("dead", "scope", "all", "dead", "true"), "Redrive 1 message of", "go back to the queue where they first died")
-	x.leads(path+"/redrive", aboutForm("dead", "scope", "all", "dead", "true"))
+	x.refuses(path+"/redrive", aboutForm("dead", "scope", "all", "dead", "true"), http.StatusBadRequest, "nothing was done")
+	x.leads(path+"/redrive", aboutForm("dead", "scope", "all", "dead", "true", "typed", "dead"))
 	x.await(path+about("work"), "m1")
 	forged := aboutForm("dead", "scope", "all", "typed", "dead", "form_token", "x")
 	x.refuses(path+"/delete", forged, http.StatusForbidden, "another session")
@@ -187,7 +189,7 @@ func TestQueueBindings(t *testing.T) {
 	for _, found := range unbindLink.FindAllStringSubmatch(x.page(path+about(harmful)), -1) {
 		to, _ := url.Parse(strings.ReplaceAll(found[1], "&amp;", "&"))
 		x.shows(to.String(), "Remove the binding of queue", "!<script>alert", "!<b>")
-		x.leads(to.Path, to.Query())
+		x.destroys(to.Path, to.Query(), harmful)
 	}
 	x.shows(path+about(harmful), "1 of 1", "!Remove…")
 	if code, _, _ := x.get("/ui/binding/remove?" + bind("source", harmful, "props", "~").Encode()); code != http.StatusNotFound {

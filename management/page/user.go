@@ -165,11 +165,11 @@ func setPassword(v *visit) (outcome, error) {
 	return outcome{aboutUser(name), "The password is set."}, err
 }
 
-// asksRemovePassword asks for no name: a password is quickly set again.
+// asksRemovePassword asks for the name: only who knows the password could set the same again.
 func asksRemovePassword(v *visit) (question, error) {
 	name := v.FormValue("name")
 	return question{
-		Title: "Remove the password of " + name + "?", Button: "Remove", Back: aboutUser(name),
+		Title: "Remove the password of " + name + "?", Name: name, Button: "Remove", Back: aboutUser(name),
 		Lines: []string{"The user can log in by certificate or token alone, until a password is set again."},
 	}, v.get(nil, "/api/users/%s", name)
 }

@@ -25,7 +25,7 @@ func clusterRoutes() []route {
 		{method: "GET", path: "/api/deprecated-features/used", tag: management, always: true, serve: listDeprecated, query: listQuery(), says: "those of them that are used"},
 		{method: "GET", path: "/api/config/effective", tag: administrator, always: true, serve: listSettings, says: "the settings that are in force on this node, without secrets"},
 		{method: "GET", path: "/v1/cluster", tag: monitoring, always: true, serve: getCluster, says: "the state of the cluster and its nodes, with what each node says of itself"},
-		{method: "POST", path: "/v1/nodes/{name}/drain", tag: administrator, act: changesNode(audit.OpNodeDrain), serve: drainNode, says: "moves all leadership off a node, as an operation; body: timeout_ms, 0 for as long as it takes"},
+		{method: "POST", path: "/v1/nodes/{name}/drain", tag: administrator, act: changesNode(audit.OpNodeDrain), serve: drainNode, query: dryRunQuery(), says: "moves all leadership off a node, as an operation; body: timeout_ms, 0 for as long as it takes"},
 		{method: "POST", path: "/v1/nodes/{name}/undrain", tag: administrator, act: changesNode(audit.OpNodeUndrain), serve: undrainNode, says: "lets a node that was drained take new work again"},
 	}
 }
@@ -199,11 +199,37 @@ func drainNode(c *call) (reply, error) {
 	if most := int64(24 * time.Hour / time.Millisecond); ms < 0 || ms > most {
 		return reply{}, bad("timeout_ms", strconv.FormatInt(ms, 10), "want 0 to "+strconv.FormatInt(most, 10))
 	}
+	if c.flag("dry_run") {
+		return c.planDrain()
+	}
 	op, err := c.api.Broker.Operators.StartDrain(c.Context(), c.name(), time.Duration(ms)*time.Millisecond)
 	if err != nil {
 		return reply{}, err
 	}
 	return reply{code: http.StatusAccepted, body: object{"operation": ofOperation(&op)}}, nil
+}
+
+// planDrain lists the queues that the path's node leads.
+func (c *call) planDrain() (reply, error) {
+	n, err := c.findNode()
+	if err != nil {
+		return reply{}, err
+	}
+	queues, err := c.api.Broker.Queues(c.Context(), "", true)
+	if err != nil {
+		return reply{}, err
+	}
+	var p operators.Plan
+	for i := range queues.Len() {
+		switch q := queues.Brief(i); {
+		case q.Leader != n.ID:
+		case len(queues.Queue(i).Members) == 1:
+			p.Add("queue %q in vhost %q: node %q is its only member and stays its leader", queues.Name(i), q.VHost, n.ID)
+		default:
+			p.Add("queue %q in vhost %q: another member leads instead of node %q", queues.Name(i), q.VHost, n.ID)
+		}
+	}
+	return begun(operators.Operation{}, p, nil)
 }
 
 func undrainNode(c *call) (reply, error) {

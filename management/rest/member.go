@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"net/http"
 	"regexp/syntax"
 	"strings"
 
@@ -19,7 +18,7 @@ func memberRoutes() []route {
 		{method: "POST", path: "/v1/queues/{vhost}/{name}/leader", tag: administrator, act: changesMembers(audit.OpLeaderTransfer), serve: transferLeader, says: "moves the leadership of a queue to another of its members; body: node, the leader chooses if it is left out"},
 		{method: "POST", path: "/api/queues/quorum/replicas/on/{name}/grow", tag: administrator, act: changesNode(audit.OpQueuesGrow), serve: growQueues, query: dryRunQuery(), says: "makes a node a member of queues, as an operation; body: strategy (all or even), vhost_pattern, queue_pattern"},
 		{method: "DELETE", path: "/api/queues/quorum/replicas/on/{name}/shrink", tag: administrator, act: changesNode(audit.OpQueuesShrink), serve: shrinkNode, query: dryRunQuery(), says: "takes a node out of all queues, as an operation"},
-		{method: "POST", path: "/api/rebalance/queues", tag: administrator, act: rebalances, serve: rebalanceQueues, says: "spreads members and leaders over the nodes, as an operation"},
+		{method: "POST", path: "/api/rebalance/queues", tag: administrator, act: rebalances, serve: rebalanceQueues, query: dryRunQuery(), says: "spreads members and leaders over the nodes, as an operation"},
 	}
 }
 
@@ -153,9 +152,5 @@ func rebalances(*call) audit.Act {
 
 // rebalanceQueues takes all queues, as RabbitMQ's path has no way to choose some.
 func rebalanceQueues(c *call) (reply, error) {
-	op, _, err := c.api.Broker.Operators.Rebalance(c.Context(), operators.Rebalance{})
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{code: http.StatusAccepted, body: object{"operation": ofOperation(&op)}}, nil
+	return begun(c.api.Broker.Operators.Rebalance(c.Context(), operators.Rebalance{DryRun: c.flag("dry_run")}))
 }

@@ -81,6 +81,10 @@ func TestMembersAndNodes(t *testing.T) {
 	a.run([]row{{do: "GET /api/health/checks/node-is-quorum-critical", code: 200}})
 	a.begin("DELETE /api/queues/quorum/replicas/on/"+n+"/shrink", "")
 	a.begin("POST /api/queues/quorum/replicas/on/"+n+"/grow", `{"strategy":"all","vhost_pattern":"^/$","queue_pattern":"^orders$"}`)
+	for _, path := range []string{"/api/rebalance/queues", "/v1/nodes/node-0/drain"} {
+		a.run([]row{{do: "POST " + path + "?dry_run=true", code: 200, want: has(`"plan":[`, `"plan_total":`, `!"operation"`)}})
+	}
+	a.run([]row{{do: "POST /v1/nodes/nix/drain?dry_run=true", code: 404}})
 	a.begin("POST /api/rebalance/queues", "")
 	a.begin("POST /v1/nodes/"+c.Name(0)+"/drain", `{"timeout_ms":20000}`)
 	a.run([]row{
