@@ -123,10 +123,17 @@ conformance: build ## ordinary AMQP clients on this broker and on RabbitMQ; ARGS
 AXE     := 4.14.1
 AXE_SUM := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 
+# What needs neither, such as the cases of the HTTP API in management/rest and the pages without a browser in
+# management/page, runs with make test.
 .PHONY: management-test
 management-test: $(BIN)/rabbitmqadmin $(BIN)/axe-$(AXE).min.js chromium ## the HTTP API with RabbitMQ's rabbitmqadmin, and the web page in a browser; needs Debian, python3 and npm
 	QUORATE_RABBITMQADMIN=$< QUORATE_CHROMIUM=$$(command -v chromium) QUORATE_AXE=$(BIN)/axe-$(AXE).min.js \
 	  $(GOTEST) -count=1 -timeout 40m -tags $(TAGS) -parallel $(PARALLEL) $(TESTFLAGS) ./management/admintest ./management/browsertest
+
+.PHONY: shots
+shots: $(BIN)/axe-$(AXE).min.js chromium ## takes the pictures of docs/management.md anew; needs Debian and npm
+	QUORATE_CHROMIUM=$$(command -v chromium) QUORATE_AXE=$(BIN)/axe-$(AXE).min.js \
+	  $(GOTEST) -count=1 -timeout 10m $(TESTFLAGS) -run '^TestShots$$' ./management/browsertest -args -shots $(CURDIR)/docs/img
 
 .PHONY: monitoring-test
 monitoring-test: $(BIN)/promtool ## alert rules against the series of their tests, by Prometheus's own promtool; needs Debian

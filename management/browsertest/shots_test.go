@@ -21,7 +21,13 @@ import (
 )
 
 // shots is where TestShots writes the pictures of docs/management.md.
-var shots = flag.String("shots", "", "directory for pictures of the page; none are taken without it")
+var shots = flag.String("shots", "", "directory for pictures of the page, after a while with messages; without it they are thrown away")
+
+// The size of the pictures, and how long messages flow before they are taken, for the charts. No result depends on it.
+const (
+	shotWidth, shotHeight = 1280, 860
+	shotHistory           = 40 * time.Second
+)
 
 // shot is a picture to take.
 type shot struct {
@@ -41,13 +47,13 @@ func pictures() []shot {
 	}
 }
 
-// TestShots takes the pictures of the guide, in both themes, of a cluster through which messages flow, when it is asked to:
-// go test ./management/browsertest -run Shots -args -shots ../../docs/img.
+// TestShots takes the pictures of the guide, in both themes, of a cluster through which messages flow. make shots keeps them.
 func TestShots(t *testing.T) {
-	if *shots == "" {
-		t.Skip("takes pictures with -args -shots DIR")
-	}
 	s := serve(t)
+	dir, history := *shots, shotHistory
+	if dir == "" {
+		dir, history = t.TempDir(), 0
+	}
 	c := s.dial(t)
 	s.furnish(c)
 	declare(t, c, "bills", "mails", "orders.eu", "orders.us")
@@ -55,15 +61,15 @@ func TestShots(t *testing.T) {
 	light, dark := browse(t, s.base), browse(t, s.base)
 	for scheme, x := range map[string]*tab{"light": light, "dark": dark} {
 		x.prefer(scheme)
-		x.call(chromedp.EmulateViewport(1280, 860))
+		x.call(chromedp.EmulateViewport(shotWidth, shotHeight))
 		x.login("guest", "guest")
 	}
-	time.Sleep(40 * time.Second) // of history for the charts, which is not compared with anything
+	time.Sleep(history)
 	for _, p := range pictures() {
 		for scheme, x := range map[string]*tab{"light": light, "dark": dark} {
 			x.open(p.address)
 			x.await(p.ready)
-			x.shoot(filepath.Join(*shots, p.name+"-"+scheme+".png"))
+			x.shoot(filepath.Join(dir, p.name+"-"+scheme+".png"))
 		}
 	}
 }
@@ -80,6 +86,9 @@ func (x *tab) shoot(file string) {
 	picture, err := png.Decode(bytes.NewReader(b))
 	if err != nil {
 		x.t.Fatal(err)
+	}
+	if size := picture.Bounds().Size(); size != image.Pt(shotWidth, shotHeight) {
+		x.t.Errorf("%s has %v", filepath.Base(file), size)
 	}
 	var small bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, fewColours(picture)); err != nil {
