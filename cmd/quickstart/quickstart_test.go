@@ -93,6 +93,9 @@ func TestQuickstart(t *testing.T) {
 // logInToPage opens the web page where the quickstart says that it is, with the login that it names.
 func logInToPage(t *testing.T, said string) {
 	t.Helper()
+	if begin, _, _ := strings.Cut(said, "\n2. "); !strings.Contains(begin, "The web page is") {
+		t.Errorf("it does not say at the beginning where the web page is:\n%s", begin)
+	}
 	found := regexp.MustCompile(`The web page is (http://\S+/); log in as (\w+) with the password (\w+)`).FindStringSubmatch(said)
 	if found == nil {
 		t.Fatalf("it does not say where the web page is:\n%s", said)

@@ -164,6 +164,7 @@ func (s *show) start(ctx context.Context) (err error) {
 		pid, _ := n.Running()
 		s.say("   node %s is process %d, clients connect to %s, by AMQP to %s", n.ID, pid, n.Client, n.AMQP)
 	}
+	s.sayMore("%s", s.pageLine())
 	s.figure("cluster ready after", time.Since(begin).Round(time.Millisecond).String())
 	if s.client, err = client.Dial(ctx, client.Config{Addresses: s.cluster.Addresses()}); err != nil {
 		return err
@@ -222,8 +223,13 @@ func (s *show) howTo() {
 	}
 	s.say("  bin/quoratectl cluster status\n  bin/quoratectl queue declare hello\n" +
 		"  bin/quoratectl publish hello \"a message\"\n  bin/quoratectl consume hello --count 1\n  bin/quoratectl queue show hello\n")
-	s.say("The web page is http://%s/; log in as guest with the password guest", s.cluster.Nodes[0].Management)
+	s.say("%s", s.pageLine())
 	s.say("Programs for RabbitMQ connect to amqp://guest:guest@%s/\n", s.cluster.Nodes[0].AMQP)
+}
+
+// pageLine says where the web page is.
+func (s *show) pageLine() string {
+	return fmt.Sprintf("The web page is http://%s/; log in as guest with the password guest", s.cluster.Nodes[0].Management)
 }
 
 // keep waits for the context to end and stops the nodes.
