@@ -31,7 +31,7 @@ func TestReplies(t *testing.T) {
 	asks.send(1, &wire.BasicConsume{Queue: replyName, ConsumerTag: "c", NoAck: true})
 	want[*wire.BasicConsumeOK](asks)
 	testcluster.Poll(t, "the requests' node knows their queue", func() error {
-		_, err := c.Broker(0).GetQueue(all(t), "/", "rpc")
+		_, err := c.Broker(0).Queues.Get(all(t), "/", "rpc")
 		return err
 	})
 	address := ""
@@ -129,11 +129,11 @@ func TestRepliesAreSecret(t *testing.T) {
 	if name == "" || strings.Contains(name, secret) {
 		t.Fatalf("queue %q of address %q", name, address)
 	}
-	list, _, err := c.Broker(0).ListQueues(all(t), "/", 0, "", true)
+	list, _, err := c.Broker(0).Queues.Page(all(t), "/", 0, "", true)
 	if err != nil || len(list) != 1 || list[0].Name != "rpc" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := c.Broker(0).GetQueue(all(t), "/", name); err == nil {
+	if _, err := c.Broker(0).Queues.Get(all(t), "/", name); err == nil {
 		t.Error("the queue is shown")
 	}
 	consumers, _, err := c.Broker(0).Connections.Consumers(all(t), "/", "")

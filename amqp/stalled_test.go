@@ -110,7 +110,7 @@ func TestStalledConsumers(t *testing.T) {
 // leaderOf returns the name of the node that leads a queue of the vhost "/".
 func leaderOf(t *testing.T, c *testcluster.Cluster, queue string) string {
 	t.Helper()
-	q, err := c.Broker(0).GetQueue(all(t), "/", queue)
+	q, err := c.Broker(0).Queues.Get(all(t), "/", queue)
 	if err != nil {
 		t.Fatal(err)
 	}

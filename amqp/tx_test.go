@@ -66,7 +66,7 @@ func TestTransactionsOverCrashes(t *testing.T) {
 	// elsewhere waits until a node other than the client's leads a queue, and returns that node.
 	elsewhere := func(q string) (leader int) {
 		testcluster.Poll(t, "another node leads "+q, func() error {
-			x, err := c.Broker(0).GetQueue(all(t), "/", q)
+			x, err := c.Broker(0).Queues.Get(all(t), "/", q)
 			if err != nil {
 				return err
 			}

@@ -97,7 +97,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 // ListBindings returns the bindings that the caller may see (VH-12), without the implicit ones of
 // the default exchange (EX-3). An empty vhost stands for all vhosts.
 func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, v, err := b.listable(ctx, vhost)
+	seen, v, err := b.Queues.Listable(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, err
 // ImplicitBindings returns the bindings of the default exchange to the queues that the caller may see: to each queue
 // with its name as the key (EX-3). An empty vhost stands for all vhosts.
 func (b *Broker) ImplicitBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	seen, v, err := b.listable(ctx, vhost)
+	seen, v, err := b.Queues.Listable(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}

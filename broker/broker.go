@@ -9,17 +9,15 @@
 //
 // Each file uses what stands above it.
 //
-//   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go,
-//     shared_figures.go, shared_losses.go.
+//   - Parts of a Broker: alarm.go, buffer.go, declaration_error.go, unknown.go, handles.go, unit.go, joined.go.
 //   - The Broker and its figures: broker.go, counters.go, figures.go.
-//   - Queues, exchanges and bindings: queue.go, redeclare.go, declare.go, exchange.go, binding.go, status.go,
-//     queue_list.go.
+//   - Queues, exchanges and bindings: queue.go, redeclare.go, declare.go, exchange.go, binding.go.
 //   - Publishing: delay.go, sender.go, publication.go, publish_check.go, publish_delay.go, reply.go, route.go,
 //     publish_trace.go, publish.go, held.go.
 //   - Consuming: delivery.go, unacked.go, annotations.go, arrivals.go, activity.go, consume.go, consume_trace.go, credit.go,
 //     consumer.go, consumers.go, consume_replies.go.
 //   - Settling: decision.go, settle.go, get.go, transact.go.
-//   - Messages in queues: peek.go, mover_route.go, mover.go, messages.go, explain.go.
+//   - Looking at messages in queues: peek.go.
 package broker
 
 import (
@@ -35,11 +33,14 @@ import (
 	"github.com/quorate/quorate/broker/audit"
 	"github.com/quorate/quorate/broker/backups"
 	"github.com/quorate/quorate/broker/connections"
+	"github.com/quorate/quorate/broker/explain"
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/broker/imports"
 	"github.com/quorate/quorate/broker/limits"
+	"github.com/quorate/quorate/broker/messages"
 	"github.com/quorate/quorate/broker/operators"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/queues"
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/broker/settletoken"
 	"github.com/quorate/quorate/broker/watch"
@@ -166,6 +167,9 @@ type Broker struct {
 	Definitions    *imports.Definitions
 	Backups        *backups.Backups
 	Events         *watch.Events
+	Queues         *queues.Queues
+	Messages       *messages.Messages
+	Explain        *explain.Explainer
 	Buffers        *Buffers
 	Alarms         *Alarms
 
@@ -178,9 +182,7 @@ type Broker struct {
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
 	publishes sync.Pool // *publishing
-	handles   handles
-	shared    sharedFigures
-	losses    sharedLosses
+	handles   *handles
 	unknown   *unknownArguments
 }
 
@@ -194,7 +196,6 @@ func New(part *cluster.Cluster, c Config) *Broker {
 		now: part.Now, clients: part.Clients(), policies: part.Policies(),
 		open: func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) },
 	})
-	b.losses.ask = part.LostMembers
 	b.run()
 	return b
 }
@@ -237,7 +238,7 @@ func (b *Broker) makeParts() {
 		Node: x.cluster, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies,
 		Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions, Emit: x.emitQuota,
 	})
-	b.handles.open, b.handles.view, b.handles.rated = x.open, x.view, b.Limits.QueueRated
+	b.handles = newHandles(x.open, x.view, b.Limits.QueueRated)
 	b.unknown = newUnknownArguments(&x.clients.Counters.UnknownArguments, b.log)
 	b.Buffers = &Buffers{limit: c.DeliveryBufferBytes}
 	b.Alarms = &Alarms{raised: &x.clients.Counters.PublishersHeld, log: b.log}
@@ -250,6 +251,18 @@ func (b *Broker) makeParts() {
 	b.Connections = connections.New(connections.Config{
 		Node: x.cluster, Catalog: x.group, Everywhere: x.everywhere, View: x.view, Clients: x.clients, Policies: x.policies, Serving: b.Serving, Logins: b.Logins,
 		Permissions: b.Permissions, Limits: b.Limits, Timeout: c.ConnectionTimeout, Log: b.log,
+	})
+	b.Queues = queues.New(queues.Config{
+		Life: b.life, Cluster: x.cluster, View: x.view, Now: x.now, Policies: x.policies, Losses: x.cluster.LostMembers,
+		Serving: b.Serving, Permissions: b.Permissions, Connections: b.Connections,
+	})
+	b.Messages = messages.New(messages.Config{
+		Cluster: x.cluster, Alternate: b.alternate, Serving: b.Serving, Logins: b.Logins, Permissions: b.Permissions,
+		Operators: b.Operators, Queues: b.Queues,
+	})
+	b.Explain = explain.New(explain.Config{
+		Cluster: x.cluster, Leads: x.leads, Alternate: b.alternate, Policies: x.policies,
+		Serving: b.Serving, Permissions: b.Permissions, Queues: b.Queues,
 	})
 }
 

@@ -92,21 +92,6 @@ func TestUnacked(t *testing.T) {
 	}
 }
 
-func TestPageToken(t *testing.T) {
-	p, err := decodePage(encodePage(&catalog.QueueRecord{VHost: "/", Name: "m"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]bool{"a": false, "m": false, "n": true} {
-		if got := p.before(&catalog.QueueRecord{VHost: "/", Name: name}); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-	if _, err := decodePage("zzz"); err == nil {
-		t.Error("a bad token is taken")
-	}
-}
-
 // DEL-8, DEL-11: which decisions of a client are valid.
 func TestDecision(t *testing.T) {
 	ann := message.Table{{Name: "x-why", Value: message.String("no")}}

@@ -36,7 +36,7 @@ func (b *Broker) ConsumerTimeout(vhost, queue string, arguments message.Table) i
 
 // Consume registers a consumer. It returns when the queue's leader has the consumer.
 func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
-	q, about, err := b.queueToRead(ctx, o.VHost, o.Queue)
+	q, about, err := b.Queues.ToRead(ctx, o.VHost, o.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
 // consumer has ended or the name now belongs to another queue. The consumer keeps its first
 // Consume.Buffer and Consume.Wake.
 func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
-	q, about, err := c.b.queueToRead(ctx, o.VHost, o.Queue)
+	q, about, err := c.b.Queues.ToRead(ctx, o.VHost, o.Queue)
 	if err != nil {
 		return false, err
 	}

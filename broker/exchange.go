@@ -7,6 +7,7 @@ import (
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/names"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -56,7 +57,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 		if err := b.Permissions.PermitAny(ctx, permission.Exchange(x.VHost, x.Name)); err != nil {
 			return DeclaredExchange{}, err
 		}
-		_, err := lookUpExchange(c.View(), x.VHost, x.Name)
+		_, err := serving.LookUpExchange(c.View(), x.VHost, x.Name)
 		return DeclaredExchange{}, err
 	}
 	if err := b.Permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Configure); err != nil {
@@ -132,21 +133,10 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	return err
 }
 
-// listable returns what the caller may see in a vhost, or in all of them for "", and the view to list it from. It
-// checks the caller's permissions first, so that a caller without any does not learn whether the vhost exists (VH-12).
-func (b *Broker) listable(ctx context.Context, vhost string) (permission.Sight, *catalog.View, error) {
-	seen, err := b.Permissions.Sight(ctx, vhost)
-	if err != nil {
-		return seen, nil, err
-	}
-	v, err := b.Serving.ViewOf(vhost)
-	return seen, v, err
-}
-
 // ListExchanges returns the exchanges that the caller may see (VH-12), sorted by vhost and name. An empty vhost stands
 // for all vhosts.
 func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
-	seen, v, err := b.listable(ctx, vhost)
+	seen, v, err := b.Queues.Listable(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -159,35 +149,16 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 	return out, nil
 }
 
-// permitSight refuses callers who may neither see the whole vhost of a queue or exchange nor have a right for it
-// (VH-12).
-func (b *Broker) permitSight(ctx context.Context, t permission.Thing) error {
-	if b.Permissions.WholeSight(ctx, t.VHost) == nil {
-		return nil
-	}
-	return b.Permissions.PermitAny(ctx, t)
-}
-
 // GetExchange returns an exchange that the caller may see (VH-12).
 func (b *Broker) GetExchange(ctx context.Context, vhost, name string) (Exchange, error) {
-	if err := b.permitSight(ctx, permission.Exchange(vhost, name)); err != nil {
+	if err := b.Permissions.PermitSight(ctx, permission.Exchange(vhost, name)); err != nil {
 		return Exchange{}, err
 	}
-	x, err := lookUpExchange(b.view(), vhost, name)
+	x, err := serving.LookUpExchange(b.view(), vhost, name)
 	if err != nil {
 		return Exchange{}, err
 	}
 	return describeExchange(x), nil
-}
-
-// lookUpExchange returns an exchange; the error names the missing vhost or exchange.
-func lookUpExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
-	x, ok := v.Exchange(vhost, name)
-	if !ok {
-		_, err := v.Route(vhost, name, &catalog.Publication{}, nil)
-		return nil, failure.Translate(err, failure.Error{})
-	}
-	return x, nil
 }
 
 // describeExchange returns an exchange as the catalog has it.

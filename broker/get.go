@@ -24,7 +24,7 @@ type Got struct {
 
 // Get takes one message (DEL-5).
 func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Got, error) {
-	q, about, err := b.queueToRead(ctx, vhost, queue)
+	q, about, err := b.Queues.ToRead(ctx, vhost, queue)
 	if err != nil {
 		return Got{}, err
 	}

@@ -30,6 +30,11 @@ type handles struct {
 	byUID atomic.Pointer[map[id.QueueUID]handle]
 }
 
+// newHandles returns a cache that is empty.
+func newHandles(open func(id.QueueUID) (enqueuer, error), view func() *catalog.View, rated func()) *handles {
+	return &handles{open: open, view: view, rated: rated}
+}
+
 // handle is the gateway's end of a queue, with what never changes about the queue.
 type handle struct {
 	enqueuer

@@ -5,12 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/messages"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/traffic"
-	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -18,8 +17,6 @@ import (
 const (
 	DefaultPeekLimit = 10
 	MaxPeekLimit     = 1000
-	// MaxPeekLooked limits how many messages one call looks at.
-	MaxPeekLooked = 20_000
 	// MaxPeekBytes limits the stored bytes on a page with bodies. A page has at least one message, whatever its size.
 	MaxPeekBytes = 4 << 20
 )
@@ -35,30 +32,11 @@ const (
 // Part is one of the places where a queue keeps messages.
 type Part = quorumq.Part
 
-// MessageFilter chooses messages that meet all conditions that are set. The zero value chooses all messages.
-type MessageFilter struct {
-	// Numbers are values of Peeked.Number; a message must have one of them.
-	Numbers []uint64
-	message.Filter
-}
-
-// Validate refuses a filter that is too large.
-func (f *MessageFilter) Validate() error {
-	const most = 1000
-	if len(f.Numbers) > most || len(f.MessageIDs) > most {
-		return &failure.Error{Class: failure.PreconditionFailed, Kind: "filter", Arg: "numbers", Reason: "more than 1000 numbers or message ids; ask for fewer at a time"}
-	}
-	if err := message.CheckTable("headers", f.Headers); err != nil {
-		return failure.Translate(err, failure.Error{Kind: "filter"})
-	}
-	return nil
-}
-
 // Peek asks for a page of messages of a queue.
 type Peek struct {
 	VHost, Queue string
 	Part         Part
-	Filter       MessageFilter
+	Filter       messages.Filter
 	Skip         uint64 // how many messages to skip, before the filter applies
 	FromNumber   uint64 // only messages with this number or a higher one
 	Limit        int    // 0: DefaultPeekLimit, at most MaxPeekLimit
@@ -83,7 +61,7 @@ type Peeked struct {
 // Peek returns messages of a queue as its leader has them, and changes nothing in the queue. It returns the token of
 // the next page, "" on the last one, and how many messages it has looked at.
 func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, looked int, err error) {
-	q, about, err := b.queueToRead(ctx, p.VHost, p.Queue)
+	q, about, err := b.Queues.ToRead(ctx, p.VHost, p.Queue)
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -119,7 +97,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 		if !got.More {
 			return page, "", looked, nil
 		}
-		if ask.Limit == 0 || looked >= MaxPeekLooked || read >= MaxPeekBytes {
+		if ask.Limit == 0 || looked >= messages.MaxPeekLooked || read >= MaxPeekBytes {
 			return page, encodeCursor(ask.From), looked, nil
 		}
 	}
@@ -140,21 +118,9 @@ func peeked(m *leader.Peeked) (Peeked, error) {
 		out.Reason = m.Reason.String()
 	}
 	if m.To != nil {
-		out.Destination = destinationText(m.To)
+		out.Destination = messages.DestinationText(m.To)
 	}
 	return out, err
-}
-
-// destinationText shows a destination in one line.
-func destinationText(d *quorumq.Destination) string {
-	s := d.Kind.String()
-	if d.Kind == quorumq.ToQueue || d.Kind == quorumq.ToExchange {
-		s += " " + strconv.Quote(d.Name)
-	}
-	if d.HasKey {
-		s += ", key " + strconv.Quote(d.Key)
-	}
-	return s
 }
 
 // encodeCursor turns a position in the queue into the opaque text that clients send back.
@@ -173,7 +139,7 @@ func decodeCursor(token string, into *quorumq.PeekFrom) error {
 		err = json.Unmarshal(b, into)
 	}
 	if err != nil {
-		return badPageToken(token)
+		return failure.BadPageToken(token)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/quorate/quorate/broker/failure"
@@ -18,27 +17,6 @@ func tooLarge(m *Publish, most int) error {
 	about.Class, about.Arg, about.Value = failure.PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
 	about.Reason = "above this broker's limit of " + strconv.Itoa(most) + " bytes; send a smaller body, or a reference to it"
 	return &about
-}
-
-// checkExchange returns an exchange that clients may publish to. It refuses one that is missing or
-// internal.
-func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
-	x, err := lookUpExchange(v, vhost, name)
-	if err != nil {
-		return nil, err
-	}
-	if x.Internal {
-		return nil, internalExchange(vhost, name)
-	}
-	return x, nil
-}
-
-// internalExchange refuses to send a message to an internal exchange.
-func internalExchange(vhost, name string) error {
-	return &failure.Error{
-		Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: failure.ProblemInternalExchange,
-		Reason: "is internal: only exchanges bound to it may publish to it",
-	}
 }
 
 // expiration parses a message's TTL and rewrites it in canonical form (MSG-4).
@@ -135,14 +113,5 @@ func permitKeys(m *Publish, keys []string, x *catalog.Exchange, bounds *permissi
 	if bounds == nil || !x.HasTopicKeys() {
 		return nil
 	}
-	return keysWithin(permission.Exchange(m.VHost, m.Exchange), m.Sender.who.User(), keys, bounds)
-}
-
-// keysWithin refuses the first key that is not within a user's topic permission for an exchange.
-func keysWithin(x permission.Thing, user string, keys []string, bounds *permission.Grant) error {
-	i := slices.IndexFunc(keys, func(key string) bool { return !bounds.Matches(permission.Write, key) })
-	if i < 0 {
-		return nil
-	}
-	return x.RefusedKey(user, permission.Write, keys[i])
+	return permission.Exchange(m.VHost, m.Exchange).KeysWithin(m.Sender.who.User(), keys, bounds)
 }

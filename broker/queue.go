@@ -11,34 +11,9 @@ import (
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
-	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
-
-// findQueue looks up a queue and returns the gateway's end of it. It refuses a queue that belongs to another connection
-//
-func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
-	about := failure.Error{VHost: vhost, Kind: "queue", Name: name}
-	c := b.cluster
-	rec, err := serving.LookUp(c.View(), vhost, name)
-	if err != nil {
-		return nil, about, err
-	}
-	if err := b.Connections.PermitOwner(ctx, rec); err != nil {
-		return nil, about, err
-	}
-	q, err := c.Gateway().Queue(rec.UID)
-	return q, about, failure.Translate(err, about)
-}
-
-// queueToRead is findQueue with a check that the caller may read from the queue (VH-6).
-func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, failure.Error, error) {
-	if err := b.Permissions.Permit(ctx, permission.Queue(vhost, name), permission.Read); err != nil {
-		return nil, failure.Error{}, err
-	}
-	return b.findQueue(ctx, vhost, name)
-}
 
 // Deleted counts the messages that were lost with a queue.
 type Deleted struct {
@@ -189,7 +164,7 @@ func deletable(o *quorumq.Overview, how Deletion, about failure.Error) error {
 // RetryDelayed makes delayed messages of a queue ready at once, and returns how many: at most limit, first those that
 // are due first. The limit 0 stands for all (DR-6).
 func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uint64) (uint64, error) {
-	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))
+	q, about, err := b.Queues.ToRead(ctx, vhost, catalog.StripName(name))
 	if err != nil {
 		return 0, err
 	}
@@ -201,7 +176,7 @@ func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uin
 // PurgeQueue removes ready messages, delayed messages and the dead-letter backlog, and returns how many it has removed
 //
 func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, error) {
-	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))
+	q, about, err := b.Queues.ToRead(ctx, vhost, catalog.StripName(name))
 	if err != nil {
 		return 0, err
 	}

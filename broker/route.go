@@ -41,7 +41,7 @@ func (r *routed) prepare(ctx context.Context, m *Publish) error {
 	if err != nil {
 		return err
 	}
-	x, err := checkExchange(v, m.VHost, m.Exchange)
+	x, err := serving.PublishExchange(v, m.VHost, m.Exchange)
 	if err != nil {
 		return err
 	}

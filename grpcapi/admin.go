@@ -6,6 +6,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/broker/queues"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -67,7 +68,7 @@ func (a *adminServer) PurgeQueue(ctx context.Context, req *brokerv1.PurgeQueueRe
 
 // GetQueue returns a queue with the figures of its leader.
 func (a *adminServer) GetQueue(ctx context.Context, req *brokerv1.GetQueueRequest) (*brokerv1.GetQueueResponse, error) {
-	q, err := a.b.GetQueue(ctx, vhostOf(req.GetVhost()), req.GetName())
+	q, err := a.b.Queues.Get(ctx, vhostOf(req.GetVhost()), req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +77,8 @@ func (a *adminServer) GetQueue(ctx context.Context, req *brokerv1.GetQueueReques
 
 // ListQueues lists queues by name, a page at a time.
 func (a *adminServer) ListQueues(ctx context.Context, req *brokerv1.ListQueuesRequest) (*brokerv1.ListQueuesResponse, error) {
-	size := int(min(req.GetPageSize(), broker.MaxPageSize))
-	queues, next, err := a.b.ListQueues(ctx, req.GetVhost(), size, req.GetPageToken(), req.GetWithStats())
+	size := int(min(req.GetPageSize(), queues.MaxPageSize))
+	queues, next, err := a.b.Queues.Page(ctx, req.GetVhost(), size, req.GetPageToken(), req.GetWithStats())
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (a *adminServer) ListQueues(ctx context.Context, req *brokerv1.ListQueuesRe
 }
 
 // toQueue leaves the figures out where no leader gave them: absent and 0 are different answers.
-func toQueue(q *broker.Queue) *brokerv1.Queue {
+func toQueue(q *queues.Queue) *brokerv1.Queue {
 	out := &brokerv1.Queue{
 		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
 		Arguments: toTable(q.Arguments),
@@ -112,7 +113,7 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 }
 
 // toStats adds up the totals of the API. Priorities without ready messages are left out.
-func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
+func toStats(s *queues.Stats) *brokerv1.QueueStats {
 	out := &brokerv1.QueueStats{
 		Messages:      s.Ready + s.Unsettled + s.Delayed + s.Backlog,
 		MessagesReady: s.Ready, MessagesReadyReturned: s.Returned, MessagesUnacknowledged: s.Unsettled, MessagesDlx: s.Backlog,

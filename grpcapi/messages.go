@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/explain"
+	"github.com/quorate/quorate/broker/messages"
 	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -64,21 +66,21 @@ func fromPart(p brokerv1.QueuePart) (broker.Part, error) {
 }
 
 // fromMessageFilter reads which messages are chosen; an empty filter chooses all.
-func fromMessageFilter(f *brokerv1.MessageFilter) (broker.MessageFilter, error) {
+func fromMessageFilter(f *brokerv1.MessageFilter) (messages.Filter, error) {
 	headers, err := fromTable("headers", f.GetHeaders())
 	if err != nil {
-		return broker.MessageFilter{}, err
+		return messages.Filter{}, err
 	}
-	return broker.MessageFilter{Numbers: f.GetNumbers(), Filter: message.Filter{
+	return messages.Filter{Numbers: f.GetNumbers(), Filter: message.Filter{
 		MessageIDs: f.GetMessageIds(), Headers: headers, Dead: f.GetDead(),
 		Death: message.DeathOrigin{Queue: f.GetDeathQueue(), Reason: f.GetDeathReason(), Exchange: f.GetDeathExchange()},
 	}}, nil
 }
 
 // fromJob reads what jobs on messages have in common.
-func fromJob(j *brokerv1.MessageJob) (broker.MessageJob, error) {
+func fromJob(j *brokerv1.MessageJob) (messages.Job, error) {
 	f, err := fromMessageFilter(j.GetFilter())
-	return broker.MessageJob{
+	return messages.Job{
 		VHost: vhostOf(j.GetVhost()), Queue: j.GetQueue(), Filter: f, Limit: j.GetLimit(), Rate: j.GetRate(), DryRun: j.GetDryRun(),
 	}, err
 }
@@ -89,7 +91,7 @@ func (s *messagesServer) DeleteMessages(ctx context.Context, req *brokerv1.Delet
 	if err != nil {
 		return nil, err
 	}
-	return started(s.b.DeleteMessages(ctx, j))
+	return started(s.b.Messages.Delete(ctx, j))
 }
 
 // MoveMessages moves chosen messages.
@@ -103,7 +105,7 @@ func (s *messagesServer) MoveMessages(ctx context.Context, req *brokerv1.MoveMes
 	case req.ToExchange == nil && req.RoutingKey != nil:
 		return nil, invalid("queue", "routing_key", req.GetRoutingKey(), "applies to to_exchange only; a move to a queue keeps messages as they are")
 	}
-	return started(s.b.MoveMessages(ctx, j, broker.MoveTarget{
+	return started(s.b.Messages.Move(ctx, j, messages.Target{
 		Queue: req.GetToQueue(), Exchange: req.GetToExchange(), Key: req.GetRoutingKey(), HasKey: req.RoutingKey != nil,
 	}))
 }
@@ -114,7 +116,7 @@ func (s *messagesServer) RedriveMessages(ctx context.Context, req *brokerv1.Redr
 	if err != nil {
 		return nil, err
 	}
-	return started(s.b.RedriveMessages(ctx, j, req.GetToExchange()))
+	return started(s.b.Messages.Redrive(ctx, j, req.GetToExchange()))
 }
 
 // ExplainRouting explains where a message would go.
@@ -123,7 +125,7 @@ func (s *messagesServer) ExplainRouting(ctx context.Context, req *brokerv1.Expla
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.b.ExplainRouting(ctx, vhostOf(req.GetVhost()), req.GetExchange(), req.GetRoutingKeys(), headers)
+	e, err := s.b.Explain.Routing(ctx, vhostOf(req.GetVhost()), req.GetExchange(), req.GetRoutingKeys(), headers)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func (s *messagesServer) ExplainDeadLetter(ctx context.Context, req *brokerv1.Ex
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.b.ExplainDeadLetter(ctx, broker.DeadLetterQuestion{
+	e, err := s.b.Explain.DeadLetter(ctx, explain.DeadLetterQuestion{
 		VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), Number: req.GetNumber(), Part: part, Reason: req.GetReason(), Keys: req.GetRoutingKeys(),
 	})
 	if err != nil {
@@ -149,7 +151,7 @@ func (s *messagesServer) ExplainDeadLetter(ctx context.Context, req *brokerv1.Ex
 }
 
 // toRouted converts the queues that a message would reach, with the ways there.
-func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
+func toRouted(queues []explain.RoutedQueue) []*brokerv1.RoutedQueue {
 	out := make([]*brokerv1.RoutedQueue, len(queues))
 	for i := range queues {
 		q := &queues[i]
@@ -162,7 +164,7 @@ func toRouted(queues []broker.RoutedQueue) []*brokerv1.RoutedQueue {
 }
 
 // toSettings converts settings and their origins.
-func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
+func toSettings(all []explain.Setting) []*brokerv1.SettingSource {
 	out := make([]*brokerv1.SettingSource, len(all))
 	for i := range all {
 		out[i] = &brokerv1.SettingSource{Argument: valid(all[i].Arg), Value: valid(all[i].Value.String()), Source: valid(all[i].From)}
@@ -171,7 +173,7 @@ func toSettings(all []broker.Setting) []*brokerv1.SettingSource {
 }
 
 // toSteps converts the exchanges that routing visits. Misses may be fewer than MissesTotal.
-func toSteps(steps []broker.RoutingStep) []*brokerv1.RoutingStep {
+func toSteps(steps []explain.RoutingStep) []*brokerv1.RoutingStep {
 	out := make([]*brokerv1.RoutingStep, len(steps))
 	for i := range steps {
 		s := &steps[i]

@@ -47,3 +47,11 @@ func source(r *argument.Row, v message.Value, declared message.Table, user, oper
 	}
 	return "several together" // such as a highest delay that was raised to the lowest
 }
+
+// NameOf returns the name of a policy, "" for nil.
+func NameOf(p *catalog.Policy) string {
+	if p == nil {
+		return ""
+	}
+	return p.Name
+}

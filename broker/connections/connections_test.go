@@ -108,7 +108,7 @@ func TestExclusiveQueues(t *testing.T) {
 	if mine.Finish(within); within.Err() != nil {
 		t.Fatal("the queue outlives its connection")
 	}
-	if found, _, err := n.ListQueues(n.root, "/", 0, "", false); err != nil || len(found) != 0 {
+	if found, _, err := n.Queues.Page(n.root, "/", 0, "", false); err != nil || len(found) != 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 	_, err = n.DeclareQueue(ctx, broker.DeclareQueue{VHost: "/", Name: "q", Exclusive: true, Durable: true})

@@ -189,6 +189,14 @@ func classify(err error, about Error) error {
 	return &about
 }
 
+// BadPageToken refuses a page token that no page has given.
+func BadPageToken(token string) error {
+	return &Error{
+		Class: PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
+		Reason: "is not one that a page before gave; send next_page_token back unchanged, or leave it empty",
+	}
+}
+
 // FromCatalog turns a refusal by the catalog into an *Error.
 func FromCatalog(c *catalog.Error) *Error {
 	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, Cause: c}

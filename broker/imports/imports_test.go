@@ -42,7 +42,7 @@ func TestImportAtStart(t *testing.T) {
 	const queues = 3
 	c := testcluster.StartWith(t, 3, broker.Config{Definitions: imports.AtStart{Document: defined(queues)}})
 	for i := range 3 {
-		found, _, err := c.Broker(i).ListQueues(identity.WithIdentity(t.Context(), identity.Itself()), "shop", 0, "", false)
+		found, _, err := c.Broker(i).Queues.Page(identity.WithIdentity(t.Context(), identity.Itself()), "shop", 0, "", false)
 		if err != nil || len(found) != queues || found[0].Policy != "p" || found[0].DeclaredBy != "chief" || !found[0].CountsForDeclarer {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}
@@ -64,7 +64,7 @@ func TestImportAtStart(t *testing.T) {
 	c.Kill(1)
 	c.Restart(1)
 	c.AwaitReady(1)
-	if found, _, err := c.Broker(1).ListQueues(ctx, "shop", 0, "", false); err != nil || len(found) != queues-1 {
+	if found, _, err := c.Broker(1).Queues.Page(ctx, "shop", 0, "", false); err != nil || len(found) != queues-1 {
 		t.Errorf("after a restart with the same document: %+v, %v", found, err)
 	}
 

@@ -142,7 +142,7 @@ func TestImportAlways(t *testing.T) {
 	}
 	c.Kill(1)
 	c.Restart(1)
-	if found, _, err := c.Broker(1).ListQueues(ctx, "shop", 0, "", false); err != nil || len(found) != 1 {
+	if found, _, err := c.Broker(1).Queues.Page(ctx, "shop", 0, "", false); err != nil || len(found) != 1 {
 		t.Errorf("after a restart: %+v, %v", found, err)
 	}
 }

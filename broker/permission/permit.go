@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -187,6 +188,15 @@ func (t Thing) RefusedKey(user string, r right, key string) *failure.Error {
 	e.Arg, e.Value = "routing_key", strconv.Quote(key)
 	e.Reason = "user " + strconv.Quote(user) + " has no " + r.String() + " access to this key of it"
 	return e
+}
+
+// KeysWithin refuses the first key that is not within a user's topic permission for an exchange.
+func (t Thing) KeysWithin(user string, keys []string, bounds *Grant) error {
+	i := slices.IndexFunc(keys, func(key string) bool { return !bounds.Matches(Write, key) })
+	if i < 0 {
+		return nil
+	}
+	return t.RefusedKey(user, Write, keys[i])
 }
 
 // RequirePolicies refuses callers who may not set policies of a vhost. A caller needs the tag administrator or, except

@@ -48,6 +48,15 @@ func (ps *Permissions) WholeSight(ctx context.Context, vhost string) error {
 	return ps.logins.Require(ctx, identity.TagManagement)
 }
 
+// PermitSight refuses callers who may neither see the whole vhost of a queue or exchange nor have a right for it
+// (VH-12).
+func (ps *Permissions) PermitSight(ctx context.Context, t Thing) error {
+	if ps.WholeSight(ctx, t.VHost) == nil {
+		return nil
+	}
+	return ps.PermitAny(ctx, t)
+}
+
 // Whole reports that the caller sees everything in the vhost.
 func (s Sight) Whole() bool { return s.grant == nil }
 

@@ -23,3 +23,34 @@ func NoQueue(vhost, name string) *failure.Error {
 		Reason: "does not exist; declare it first",
 	}
 }
+
+// LookUpExchange returns an exchange; the error names the missing vhost or exchange.
+func LookUpExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
+	x, ok := v.Exchange(vhost, name)
+	if !ok {
+		_, err := v.Route(vhost, name, &catalog.Publication{}, nil)
+		return nil, failure.Translate(err, failure.Error{})
+	}
+	return x, nil
+}
+
+// PublishExchange returns an exchange that clients may publish to. It refuses one that is missing or
+// internal.
+func PublishExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
+	x, err := LookUpExchange(v, vhost, name)
+	if err != nil {
+		return nil, err
+	}
+	if x.Internal {
+		return nil, InternalExchange(vhost, name)
+	}
+	return x, nil
+}
+
+// InternalExchange refuses to send a message to an internal exchange.
+func InternalExchange(vhost, name string) error {
+	return &failure.Error{
+		Class: failure.AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: failure.ProblemInternalExchange,
+		Reason: "is internal: only exchanges bound to it may publish to it",
+	}
+}

@@ -47,6 +47,18 @@ type Peeked struct {
 	Message, Annotations        []byte // stored forms, the message perhaps without its body
 }
 
+// Decode decodes the message, and adds the annotations that returns and discards gave it. It fails if the detail was less
+// than PeekHeads.
+func (p *Peeked) Decode() (m message.Message, err error) {
+	if err := message.DecodeInto(&m, p.Message); err != nil {
+		return m, err
+	}
+	if p.Annotations != nil {
+		_, err = m.Annotate(p.Annotations)
+	}
+	return m, err
+}
+
 // Peek reads messages on a queue's leader; nothing in the queue changes. The answer is not older than the call.
 func (l *Leaders) Peek(ctx context.Context, q id.QueueUID, p Peek) (Page, error) {
 	ctx, cancel := wait.Within(ctx, l.cfg.Life, l.cfg.CommandTimeout)

@@ -306,7 +306,7 @@ func testDeleteVhost(t *testing.T, c *testcluster.Cluster, cl *client.Client) {
 	}
 	for i := range c.Addrs() {
 		testcluster.Poll(t, "no node has a queue of the vhost", func() error {
-			_, _, err := c.Broker(i).ListQueues(ctx, "gone", 0, "", false)
+			_, _, err := c.Broker(i).Queues.Page(ctx, "gone", 0, "", false)
 			if err == nil {
 				return errors.New("it has the vhost")
 			}

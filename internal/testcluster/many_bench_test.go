@@ -214,7 +214,7 @@ func (m *many) settled(name, policy string) error {
 			node = i
 		}
 	}
-	got, err := m.c.Broker(node).GetQueue(identity.WithIdentity(m.Context(), identity.Itself()), "/", name)
+	got, err := m.c.Broker(node).Queues.Get(identity.WithIdentity(m.Context(), identity.Itself()), "/", name)
 	if err == nil && (got.Policy != policy || got.Stats == nil || got.SettingsPending) {
 		err = fmt.Errorf("%s: policy %q, want %q, figures: %v, pending: %v, online: %v", name, got.Policy, policy, got.Stats != nil, got.SettingsPending, got.Online)
 	}

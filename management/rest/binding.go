@@ -161,7 +161,7 @@ func listBindingsToExchange(c *call) (reply, error) {
 }
 
 func listBindingsToQueue(c *call) (reply, error) {
-	_, err := c.api.Broker.DescribeQueue(c.Context(), c.vhost(), c.name())
+	_, err := c.api.Broker.Queues.Describe(c.Context(), c.vhost(), c.name())
 	return c.listBindingsWhere(err, func(x *broker.Binding) bool { return !x.ToExchange && x.Destination == c.name() })
 }
 
@@ -175,7 +175,7 @@ func (c *call) ends(x *broker.Binding) error {
 	if x.ToExchange {
 		_, err = b.GetExchange(c.Context(), x.VHost, x.Destination)
 	} else {
-		_, err = b.DescribeQueue(c.Context(), x.VHost, x.Destination)
+		_, err = b.Queues.Describe(c.Context(), x.VHost, x.Destination)
 	}
 	return err
 }

@@ -3,7 +3,7 @@ package rest
 import (
 	"strconv"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/explain"
 )
 
 // explainRoutes say where messages would go, and why. They change nothing.
@@ -32,7 +32,7 @@ func explainRouting(c *call) (reply, error) {
 	if len(keys) == 0 {
 		keys = []string{""}
 	}
-	e, err := c.api.Broker.ExplainRouting(c.Context(), c.vhost(), c.exchange(), keys, headers)
+	e, err := c.api.Broker.Explain.Routing(c.Context(), c.vhost(), c.exchange(), keys, headers)
 	if err != nil {
 		return reply{}, err
 	}
@@ -54,7 +54,7 @@ func explainDeadLetter(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	d := broker.DeadLetterQuestion{VHost: c.vhost(), Queue: c.name()}
+	d := explain.DeadLetterQuestion{VHost: c.vhost(), Queue: c.name()}
 	number, err := f.number("number", 0)
 	if err == nil && number < 0 {
 		err = bad("number", strconv.FormatInt(number, 10), "want the number of a message, as the list of messages shows it")
@@ -76,7 +76,7 @@ func explainDeadLetter(c *call) (reply, error) {
 	if d.Keys, err = f.list("routing_keys"); err != nil {
 		return reply{}, err
 	}
-	e, err := c.api.Broker.ExplainDeadLetter(c.Context(), d)
+	e, err := c.api.Broker.Explain.DeadLetter(c.Context(), d)
 	if err != nil {
 		return reply{}, err
 	}
@@ -87,7 +87,7 @@ func explainDeadLetter(c *call) (reply, error) {
 }
 
 // ofRouted shows the queues that a message would reach, with the ways there.
-func ofRouted(queues []broker.RoutedQueue) []object {
+func ofRouted(queues []explain.RoutedQueue) []object {
 	out := make([]object, len(queues))
 	for i := range queues {
 		q := &queues[i]
@@ -99,7 +99,7 @@ func ofRouted(queues []broker.RoutedQueue) []object {
 }
 
 // ofSettings shows settings with their origins.
-func ofSettings(all []broker.Setting) []object {
+func ofSettings(all []explain.Setting) []object {
 	out := make([]object, len(all))
 	for i := range all {
 		out[i] = object{"argument": all[i].Arg, "value": all[i].Value.String(), "source": all[i].From}
@@ -108,7 +108,7 @@ func ofSettings(all []broker.Setting) []object {
 }
 
 // ofSteps shows the exchanges that routing visits. There may be fewer misses than misses_total.
-func ofSteps(steps []broker.RoutingStep) []object {
+func ofSteps(steps []explain.RoutingStep) []object {
 	out := make([]object, len(steps))
 	for i := range steps {
 		s := &steps[i]

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/queues"
 	"github.com/quorate/quorate/internal/majority"
 )
 
@@ -28,10 +28,10 @@ func queueHealthRoutes(checks string) []route {
 }
 
 // findQueues returns the queues of a vhost, or of all for "", that are at fault: how many, and the first maxShownQueues.
-func (c *call) findQueues(vhost string, fault func(q *broker.Queue) bool) (found int, shown []object, err error) {
+func (c *call) findQueues(vhost string, fault func(q *queues.Queue) bool) (found int, shown []object, err error) {
 	shown = []object{}
 	for token := ""; ; {
-		page, next, err := c.api.Broker.ListQueues(c.Context(), vhost, broker.MaxPageSize, token, true)
+		page, next, err := c.api.Broker.Queues.Page(c.Context(), vhost, queues.MaxPageSize, token, true)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -72,7 +72,7 @@ func checkCritical(c *call) (reply, error) {
 			reasons = append(reasons, "node "+n.ID+": "+f.Problem)
 		}
 	}
-	found, shown, err := c.findQueues("", func(q *broker.Queue) bool {
+	found, shown, err := c.findQueues("", func(q *queues.Queue) bool {
 		_, is := majority.OfQueue(q.Members, q.Online, c.api.Node)
 		return is
 	})
@@ -94,7 +94,7 @@ func checkLeaders(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, bad("pattern", c.PathValue("pattern"), "is no regular expression: "+err.Error())
 	}
-	found, shown, err := c.findQueues(c.vhost(), func(q *broker.Queue) bool { return pattern.MatchString(q.Name) && q.Leader == "" })
+	found, shown, err := c.findQueues(c.vhost(), func(q *queues.Queue) bool { return pattern.MatchString(q.Name) && q.Leader == "" })
 	switch {
 	case err != nil:
 		return reply{}, err

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/audit"
+	"github.com/quorate/quorate/broker/messages"
 	"github.com/quorate/quorate/message"
 )
 
@@ -50,7 +50,7 @@ func (f fields) numbers(name string) ([]uint64, error) {
 }
 
 // filterOf reads which messages a body chooses; no fields choose all.
-func filterOf(f fields) (out broker.MessageFilter, err error) {
+func filterOf(f fields) (out messages.Filter, err error) {
 	death := &message.DeathOrigin{}
 	for name, v := range map[string]*string{"death_queue": &death.Queue, "death_reason": &death.Reason, "death_exchange": &death.Exchange} {
 		if *v, err = f.text(name, ""); err != nil {
@@ -86,8 +86,8 @@ func (f fields) only(known ...string) error {
 }
 
 // jobOf reads the body of a job on messages; more are the fields that only this job has.
-func (c *call) jobOf(more ...string) (broker.MessageJob, fields, error) {
-	j := broker.MessageJob{VHost: c.vhost(), Queue: c.name()}
+func (c *call) jobOf(more ...string) (messages.Job, fields, error) {
+	j := messages.Job{VHost: c.vhost(), Queue: c.name()}
 	f, err := c.object()
 	if err != nil {
 		return j, f, err
@@ -129,7 +129,7 @@ func deleteMessages(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return begun(c.api.Broker.DeleteMessages(c.Context(), j))
+	return begun(c.api.Broker.Messages.Delete(c.Context(), j))
 }
 
 // moveMessages moves to a queue, or to an exchange if the body has to_exchange, be it the default
@@ -139,7 +139,7 @@ func moveMessages(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	to := broker.MoveTarget{HasKey: f["routing_key"] != nil}
+	to := messages.Target{HasKey: f["routing_key"] != nil}
 	for name, v := range map[string]*string{"to_queue": &to.Queue, "to_exchange": &to.Exchange, "routing_key": &to.Key} {
 		if *v, err = f.text(name, ""); err != nil {
 			return reply{}, err
@@ -151,7 +151,7 @@ func moveMessages(c *call) (reply, error) {
 	case !toExchange && to.HasKey:
 		return reply{}, bad("routing_key", to.Key, "applies to to_exchange only; a move to a queue keeps messages as they are")
 	}
-	return begun(c.api.Broker.MoveMessages(c.Context(), j, to))
+	return begun(c.api.Broker.Messages.Move(c.Context(), j, to))
 }
 
 // redriveMessages takes dead letters alone, whatever the filter says.
@@ -164,5 +164,5 @@ func redriveMessages(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return begun(c.api.Broker.RedriveMessages(c.Context(), j, exchange))
+	return begun(c.api.Broker.Messages.Redrive(c.Context(), j, exchange))
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/messages"
 	"github.com/quorate/quorate/message"
 )
 
@@ -24,8 +25,8 @@ func partNamed(name string) (broker.Part, error) {
 
 // filterOfQuery reads which messages a query chooses: message_id and number, each as often as need
 // be, headers, a JSON object, dead, death_queue, death_reason and death_exchange.
-func (c *call) filterOfQuery() (broker.MessageFilter, error) {
-	f := broker.MessageFilter{Filter: message.Filter{
+func (c *call) filterOfQuery() (messages.Filter, error) {
+	f := messages.Filter{Filter: message.Filter{
 		MessageIDs: c.all("message_id"), Dead: c.text("dead") == "true",
 		Death: message.DeathOrigin{Queue: c.text("death_queue"), Reason: c.text("death_reason"), Exchange: c.text("death_exchange")},
 	}}

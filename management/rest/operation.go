@@ -56,7 +56,7 @@ func (c *call) listOf(all []operators.Operation, silent []string) (reply, error)
 
 // listQueueOperations answers 404 for a queue that is not there.
 func listQueueOperations(c *call) (reply, error) {
-	if _, err := c.api.Broker.DescribeQueue(c.Context(), c.vhost(), c.name()); err != nil {
+	if _, err := c.api.Broker.Queues.Describe(c.Context(), c.vhost(), c.name()); err != nil {
 		return reply{}, err
 	}
 	all, silent, err := c.api.Broker.Operators.OperationsOfQueue(c.Context(), c.vhost(), c.name())

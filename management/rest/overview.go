@@ -27,7 +27,7 @@ const ratesMode = "basic"
 // overview counts what the caller may see (VH-12).
 func overview(c *call) (reply, error) {
 	b, ctx := c.api.Broker, c.Context()
-	queues, err := b.Queues(ctx, "", true)
+	queues, err := b.Queues.List(ctx, "", true)
 	if err != nil {
 		return reply{}, err
 	}

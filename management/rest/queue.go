@@ -3,7 +3,7 @@ package rest
 import (
 	"strings"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/queues"
 	"github.com/quorate/quorate/management/stats"
 )
 
@@ -26,7 +26,7 @@ func queueQuery() []parameter {
 // shown, unless the order is that of a figure.
 func listQueues(c *call) (reply, error) {
 	figures := !c.flag("disable_stats") || c.flag("enable_queue_totals")
-	l, err := c.api.Broker.Queues(c.Context(), c.vhost(), figures)
+	l, err := c.api.Broker.Queues.List(c.Context(), c.vhost(), figures)
 	if err != nil {
 		return reply{}, err
 	}
@@ -50,7 +50,7 @@ func listQueues(c *call) (reply, error) {
 }
 
 // queueValue is what ofQueue puts at a path, for those that lists are sorted by most.
-func queueValue(q *broker.QueueBrief, rates func(uid uint64) *stats.Rates, path string) (v any, known bool) {
+func queueValue(q *queues.Brief, rates func(uid uint64) *stats.Rates, path string) (v any, known bool) {
 	switch path {
 	case "vhost":
 		return q.VHost, true
@@ -69,7 +69,7 @@ func queueValue(q *broker.QueueBrief, rates func(uid uint64) *stats.Rates, path 
 }
 
 // figureValue is what addQueueFigures adds at a path.
-func figureValue(q *broker.QueueBrief, path string) (v any, is bool) {
+func figureValue(q *queues.Brief, path string) (v any, is bool) {
 	switch path {
 	case "messages":
 		return q.Messages(), true
@@ -108,7 +108,7 @@ func rateValue(r *stats.Rates, path string) (v any, known bool) {
 }
 
 func getQueue(c *call) (reply, error) {
-	q, err := c.api.Broker.GetQueue(c.Context(), c.vhost(), c.name())
+	q, err := c.api.Broker.Queues.Get(c.Context(), c.vhost(), c.name())
 	if err != nil {
 		return reply{}, err
 	}
@@ -126,7 +126,7 @@ func getQueue(c *call) (reply, error) {
 // ofDeadLetters shows what is known of a queue's dead letters (DL-52), strategies in the words of queues' settings. The
 // counts by cause are those of the present
 // leader, the others are counted since the queue exists.
-func ofDeadLetters(s *broker.QueueStats) object {
+func ofDeadLetters(s *queues.Stats) object {
 	discarded := make([]object, len(s.Discarded))
 	for i, d := range s.Discarded {
 		discarded[i] = object{"reason": d.Reason, "strategy": strings.ReplaceAll(d.Strategy, "_", "-"), "count": d.Count}
@@ -147,7 +147,7 @@ func counts(of map[string]uint64) map[string]uint64 {
 }
 
 // ofQueue gives a queue the names that RabbitMQ's HTTP API has. Without figures their fields are absent.
-func ofQueue(q *broker.Queue, rates *stats.Rates) object {
+func ofQueue(q *queues.Queue, rates *stats.Rates) object {
 	out := object{
 		"name": q.Name, "vhost": q.VHost, "type": q.Type, "durable": q.Durable, "auto_delete": q.AutoDelete, "exclusive": q.Exclusive,
 		"arguments": orEmpty(q.Arguments), "policy": orNull(q.Policy), "operator_policy": orNull(q.OperatorPolicy),
@@ -168,7 +168,7 @@ func ofQueue(q *broker.Queue, rates *stats.Rates) object {
 }
 
 // addQueueFigures adds what the queue's leader has counted.
-func addQueueFigures(out object, s *broker.QueueStats) {
+func addQueueFigures(out object, s *queues.Stats) {
 	all := s.Ready + s.Unsettled + s.Delayed + s.Backlog
 	out["messages"], out["messages_ready"], out["messages_unacknowledged"] = all, s.Ready, s.Unsettled
 	out["messages_delayed"], out["messages_dlx"], out["messages_ready_returned"] = s.Delayed, s.Backlog, s.Returned

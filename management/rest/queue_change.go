@@ -56,7 +56,7 @@ func putQueue(c *call) (reply, error) {
 // deleteQueue answers 202 if the queue still dead-letters its messages before it goes.
 func deleteQueue(c *call) (reply, error) {
 	b := c.api.Broker
-	if _, err := b.DescribeQueue(c.Context(), c.vhost(), c.name()); err != nil {
+	if _, err := b.Queues.Describe(c.Context(), c.vhost(), c.name()); err != nil {
 		return reply{}, err
 	}
 	d, err := b.DeleteQueue(c.Context(), c.vhost(), c.name(), broker.Deletion{IfEmpty: c.flag("if-empty"), IfUnused: c.flag("if-unused")})
@@ -81,7 +81,7 @@ func actOnQueue(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if _, err := c.api.Broker.DescribeQueue(c.Context(), c.vhost(), c.name()); err != nil {
+	if _, err := c.api.Broker.Queues.Describe(c.Context(), c.vhost(), c.name()); err != nil {
 		return reply{}, err
 	}
 	if action == "sync" || action == "cancel_sync" {

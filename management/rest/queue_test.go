@@ -181,7 +181,7 @@ func TestBriefQueues(t *testing.T) {
 	a.run([]row{{do: "PUT /api/policies/%2F/p", body: `{"pattern":"^b","definition":{"max-length":9}}`, code: http.StatusCreated}})
 	ctx := identity.WithIdentity(t.Context(), identity.Itself())
 	check := func(figures bool) error {
-		l, err := a.b.Queues(ctx, "", figures)
+		l, err := a.b.Queues.List(ctx, "", figures)
 		if err != nil || l.Len() != 2 {
 			t.Fatal(l, err)
 		}
@@ -208,7 +208,7 @@ func TestBriefQueues(t *testing.T) {
 	}
 	a.cluster.Kill(0)
 	testcluster.Poll(t, "a queue of two members has no majority", func() error {
-		l, err := a.b.Queues(ctx, "", true)
+		l, err := a.b.Queues.List(ctx, "", true)
 		if err != nil {
 			return err
 		}

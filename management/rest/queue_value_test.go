@@ -4,27 +4,27 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/queues"
 	"github.com/quorate/quorate/management/stats"
 )
 
 // What lists are sorted by without building rows is what the rows would have had.
 func TestQueueValue(t *testing.T) {
-	figures := &broker.QueueStats{
+	figures := &queues.Stats{
 		Ready: 1, Unsettled: 2, Delayed: 4, Backlog: 8, ReadyBytes: 16, UnsettledBytes: 32, DelayedBytes: 64, BacklogBytes: 128, Consumers: 3, OldestMessageAgeMs: 5,
 	}
 	rates := &stats.Rates{Publish: 1, Confirm: 2, Deliver: 3, Get: 4, Redeliver: 5, Ack: 6}
 	for _, x := range []struct {
-		q     broker.Queue
-		brief broker.QueueBrief
+		q     queues.Queue
+		brief queues.Brief
 	}{
 		{
-			broker.Queue{Name: "q", VHost: "v", State: "running", Leader: "a", Stats: figures},
-			broker.QueueBrief{
+			queues.Queue{Name: "q", VHost: "v", State: "running", Leader: "a", Stats: figures},
+			queues.Brief{
 				VHost: "v", State: "running", Leader: "a", Known: true, Ready: 1, Unsettled: 2, Delayed: 4, Backlog: 8, Bytes: 240, Consumers: 3, OldestAgeMs: 5,
 			},
 		},
-		{broker.Queue{Name: "q", VHost: "v", State: "down"}, broker.QueueBrief{VHost: "v", State: "down"}},
+		{queues.Queue{Name: "q", VHost: "v", State: "down"}, queues.Brief{VHost: "v", State: "down"}},
 	} {
 		for _, path := range []string{
 			"vhost", "leader", "node", "state", "messages", "messages_ready", "messages_unacknowledged", "messages_delayed", "messages_dlx",
@@ -42,7 +42,7 @@ func TestQueueValue(t *testing.T) {
 			}
 		}
 	}
-	if v, known := queueValue(&broker.QueueBrief{Known: true}, func(uint64) *stats.Rates { return rates }, "arguments"); known {
+	if v, known := queueValue(&queues.Brief{Known: true}, func(uint64) *stats.Rates { return rates }, "arguments"); known {
 		t.Errorf("arguments: %v", v)
 	}
 }

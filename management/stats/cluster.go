@@ -66,7 +66,7 @@ func (c *Collector) collectInventory(ctx context.Context) (*inventory, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues, err := c.Broker.Queues(ctx, "", false)
+	queues, err := c.Broker.Queues.List(ctx, "", false)
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/queues"
 )
 
 // collectQueues asks for the figures of all queues.
 func (c *Collector) collectQueues(context.Context) (*Queues, error) {
 	before := c.queues.newest()
-	all, at, silent, err := c.Broker.AllStats()
+	all, at, silent, err := c.Broker.Queues.AllStats()
 	if err != nil {
 		c.Logger.Debug("the figures of the queues could not be had", "error", err)
 		return nil, err
@@ -19,7 +19,7 @@ func (c *Collector) collectQueues(context.Context) (*Queues, error) {
 }
 
 // newQueues adds up figures, and compares them with those before; nil: there are none.
-func newQueues(before *Queues, all []broker.LedStats, at time.Time, silent []string) *Queues {
+func newQueues(before *Queues, all []queues.LedStats, at time.Time, silent []string) *Queues {
 	out := &Queues{At: at, Of: make(map[uint64]*Queue, len(all)), VHosts: map[string]*VHost{}, Silent: silent}
 	if before != nil && at.Sub(before.At) <= RateWithin {
 		out.Over = at.Sub(before.At)

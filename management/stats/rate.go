@@ -3,7 +3,7 @@ package stats
 import (
 	"time"
 
-	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/broker/queues"
 )
 
 // perSecond is how fast a counter went up. A counter that went back has restarted, so nothing is known: 0.
@@ -76,7 +76,7 @@ func (r Rates) withQueues(queues Rates) Rates {
 }
 
 // add adds a queue.
-func (t *Totals) add(s *broker.QueueStats) {
+func (t *Totals) add(s *queues.Stats) {
 	t.Queues++
 	t.Ready, t.Unsettled, t.Delayed, t.Backlog = t.Ready+s.Ready, t.Unsettled+s.Unsettled, t.Delayed+s.Delayed, t.Backlog+s.Backlog
 	t.Bytes += s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes
@@ -84,7 +84,7 @@ func (t *Totals) add(s *broker.QueueStats) {
 }
 
 // totalsOf are those of one queue.
-func totalsOf(s *broker.QueueStats) *Totals {
+func totalsOf(s *queues.Stats) *Totals {
 	out := &Totals{}
 	out.add(s)
 	return out

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/broker/queues"
 )
 
 // A rate is what was counted over the time that it took, and never negative.
@@ -40,12 +40,12 @@ func TestPerSecond(t *testing.T) {
 
 // A change of the leader is no spike, nor is a queue that was not there before.
 func TestRatesOfQueues(t *testing.T) {
-	stats := func(n uint64) *broker.QueueStats {
-		return &broker.QueueStats{Enqueued: n, Delivered: 2 * n, Ready: n, DeadLettered: map[string]uint64{"a": n, "b": n}}
+	stats := func(n uint64) *queues.Stats {
+		return &queues.Stats{Enqueued: n, Delivered: 2 * n, Ready: n, DeadLettered: map[string]uint64{"a": n, "b": n}}
 	}
 	at := time.Now()
-	before := newQueues(nil, []broker.LedStats{{UID: 1, Leader: "a", Stats: stats(10)}, {UID: 2, Leader: "a", Stats: stats(0)}}, at, nil)
-	now := newQueues(before, []broker.LedStats{
+	before := newQueues(nil, []queues.LedStats{{UID: 1, Leader: "a", Stats: stats(10)}, {UID: 2, Leader: "a", Stats: stats(0)}}, at, nil)
+	now := newQueues(before, []queues.LedStats{
 		{UID: 1, Leader: "a", Stats: stats(20)}, {UID: 2, Leader: "b", Stats: stats(1000)}, {UID: 3, Leader: "a", Stats: stats(1000)},
 	}, at.Add(2*time.Second), nil)
 	want := Rates{Publish: 5, Deliver: 10, DeadLetter: 10}
@@ -67,14 +67,14 @@ func TestRatesOfQueues(t *testing.T) {
 
 // A vhost has what its queues add up to, and how fast that changes; not while figures of a node are missing.
 func TestVHosts(t *testing.T) {
-	queue := func(uid uint64, vhost string, n uint64) broker.LedStats {
-		return broker.LedStats{UID: uid, VHost: vhost, Leader: "a", Stats: &broker.QueueStats{
+	queue := func(uid uint64, vhost string, n uint64) queues.LedStats {
+		return queues.LedStats{UID: uid, VHost: vhost, Leader: "a", Stats: &queues.Stats{
 			Ready: n, Unsettled: 1, Delayed: 2, Backlog: 3, Enqueued: 10 * n, Delivered: 5 * n, Gets: 4, EmptyGets: 3, Settled: 2, Redelivered: 1, Consumers: 1,
 		}}
 	}
 	at := time.Now()
-	before := newQueues(nil, []broker.LedStats{queue(1, "x", 5), queue(2, "x", 1), queue(3, "y", 8)}, at, nil)
-	all := []broker.LedStats{queue(1, "x", 15), queue(2, "x", 1), queue(3, "y", 4)}
+	before := newQueues(nil, []queues.LedStats{queue(1, "x", 5), queue(2, "x", 1), queue(3, "y", 8)}, at, nil)
+	all := []queues.LedStats{queue(1, "x", 15), queue(2, "x", 1), queue(3, "y", 4)}
 	now := newQueues(before, all, at.Add(2*time.Second), nil)
 	x, y := now.VHost("x"), now.VHost("y")
 	if x.Totals != (Totals{Queues: 2, Ready: 16, Unsettled: 2, Delayed: 4, Backlog: 6, Consumers: 2}) || x.Totals.Messages() != 28 {
@@ -111,7 +111,7 @@ func TestTop(t *testing.T) {
 	}{{"/", "b", 5, 1, 0, 9}, {"/", "a", 5, 3, 0, 0}, {"Shop", "orders", 1, 2, 7, 0}} {
 		all.Of[uint64(i)] = &Queue{
 			VHost: q.vhost, Name: q.name, Rates: Rates{Publish: q.rate - 1, Deliver: 1},
-			Stats: &broker.QueueStats{Ready: q.ready, Unsettled: q.unacked, Backlog: q.deadLetters},
+			Stats: &queues.Stats{Ready: q.ready, Unsettled: q.unacked, Backlog: q.deadLetters},
 		}
 	}
 	for _, x := range []struct {

@@ -3,8 +3,8 @@ package stats
 import (
 	"time"
 
-	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/broker/queues"
 )
 
 // Queues are the figures of all queues that have a leader, at one time. They are read only, since all that ask share them.
@@ -83,7 +83,7 @@ func (q *Queues) Counts() (sum Counts) {
 type Queue struct {
 	VHost, Name string
 	Leader      string
-	Stats       *broker.QueueStats
+	Stats       *queues.Stats
 	Rates       Rates
 	Growth      Growth
 }

@@ -1,4 +1,4 @@
-package broker
+package messages
 
 import (
 	"context"
@@ -19,46 +19,46 @@ const (
 	kindRedriveMessages operation.Kind = "redrive-messages"
 )
 
-// DeleteMessages starts to remove messages from a queue. They are not dead-lettered.
-func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (operators.Operation, operators.Plan, error) {
-	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
+// Delete starts to remove messages from a queue. They are not dead-lettered.
+func (ms *Messages) Delete(ctx context.Context, j Job) (operators.Operation, operators.Plan, error) {
+	return ms.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
 }
 
-// MoveMessages starts to move messages to the target. Each message arrives there once, even if leaders change meanwhile
+// Move starts to move messages to the target. Each message arrives there once, even if leaders change meanwhile
 // (DL-25).
-func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (operators.Operation, operators.Plan, error) {
+func (ms *Messages) Move(ctx context.Context, j Job, t Target) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToExchange, Name: t.Exchange, Key: t.Key, HasKey: t.HasKey}
 	if t.Queue != "" {
 		to = quorumq.Destination{Kind: quorumq.ToQueue, Name: t.Queue}
 	}
-	return b.startMoving(ctx, kindMoveMessages, j, to, func(v *catalog.View, rec *catalog.QueueRecord) error {
+	return ms.startMoving(ctx, kindMoveMessages, j, to, func(v *catalog.View, rec *catalog.QueueRecord) error {
 		if t.Queue != "" {
-			return b.permitQueueTarget(ctx, v, rec, t.Queue)
+			return ms.permitQueueTarget(ctx, v, rec, t.Queue)
 		}
-		return b.permitExchangeTarget(ctx, v, rec.VHost, t)
+		return ms.permitExchangeTarget(ctx, v, rec.VHost, t)
 	})
 }
 
-// RedriveMessages starts to move dead letters back to the queue in which they died first or, with exchange set, to the
+// Redrive starts to move dead letters back to the queue in which they died first or, with exchange set, to the
 // exchange through which they had reached it. A message stays if it never died, or if its queue or exchange no longer
 // exists.
-func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (operators.Operation, operators.Plan, error) {
+func (ms *Messages) Redrive(ctx context.Context, j Job, exchange bool) (operators.Operation, operators.Plan, error) {
 	to := quorumq.Destination{Kind: quorumq.ToOrigin}
 	if exchange {
 		to.Kind = quorumq.ToOriginExchange
 	}
 	j.Filter.Dead = true
-	return b.startMoving(ctx, kindRedriveMessages, j, to, func(_ *catalog.View, rec *catalog.QueueRecord) error {
+	return ms.startMoving(ctx, kindRedriveMessages, j, to, func(_ *catalog.View, rec *catalog.QueueRecord) error {
 		if exchange {
 			return nil // checked for each exchange that a message came through
 		}
-		return b.Permissions.Permit(ctx, permission.Exchange(rec.VHost, ""), permission.Write)
+		return ms.permissions.Permit(ctx, permission.Exchange(rec.VHost, ""), permission.Write)
 	})
 }
 
 // permitQueueTarget refuses a move to a queue that does not exist, is the source, or that the caller may not publish
 // to.
-func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
+func (ms *Messages) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
 	to, err := serving.LookUp(v, from.VHost, name)
 	if err != nil {
 		return err
@@ -69,42 +69,42 @@ func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *c
 			Reason: "is the queue that the messages are in; name another",
 		}
 	}
-	return b.Permissions.Permit(ctx, permission.Exchange(from.VHost, ""), permission.Write) // as for publishing to it (EX-3)
+	return ms.permissions.Permit(ctx, permission.Exchange(from.VHost, ""), permission.Write) // as for publishing to it (EX-3)
 }
 
 // permitExchangeTarget refuses a move through an exchange that the caller may not publish to, or by a key that leads to
 // no queue.
-func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
-	x, err := checkExchange(v, vhost, t.Exchange)
+func (ms *Messages) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t Target) error {
+	x, err := serving.PublishExchange(v, vhost, t.Exchange)
 	if err != nil {
 		return err
 	}
-	if err := b.Permissions.Permit(ctx, permission.Exchange(vhost, t.Exchange), permission.Write); err != nil {
+	if err := ms.permissions.Permit(ctx, permission.Exchange(vhost, t.Exchange), permission.Write); err != nil {
 		return err
 	}
-	who, err := b.Logins.Who(ctx)
+	who, err := ms.logins.Who(ctx)
 	if err != nil {
 		return err
 	}
 	if who != nil && x.HasTopicKeys() {
 		// VH-8: the messages' own keys are not known yet.
-		if g := b.Permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !g.Matches(permission.Write, t.Key)) {
+		if g := ms.permissions.TopicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !g.Matches(permission.Write, t.Key)) {
 			return permission.Exchange(vhost, t.Exchange).RefusedKey(who.User(), permission.Write, t.Key)
 		}
 	}
-	return b.refuseUnroutable(ctx, v, vhost, t)
+	return ms.refuseUnroutable(ctx, v, vhost, t)
 }
 
 // startMoving checks a job and starts it as an operation of this node; with DryRun it only returns the plan.
-func (b *Broker) startMoving(
-	ctx context.Context, kind operation.Kind, j MessageJob, to quorumq.Destination,
+func (ms *Messages) startMoving(
+	ctx context.Context, kind operation.Kind, j Job, to quorumq.Destination,
 	check func(*catalog.View, *catalog.QueueRecord) error,
 ) (operators.Operation, operators.Plan, error) {
-	q, about, err := b.queueToRead(ctx, j.VHost, j.Queue)
+	q, about, err := ms.queues.ToRead(ctx, j.VHost, j.Queue)
 	if err != nil {
 		return operators.Operation{}, operators.Plan{}, err
 	}
-	c := b.cluster
+	c := ms.cluster
 	rec, err := serving.LookUp(c.View(), j.VHost, j.Queue)
 	if err == nil && check != nil {
 		err = check(c.View(), rec)
@@ -117,17 +117,17 @@ func (b *Broker) startMoving(
 	}
 	caller := context.WithoutCancel(ctx)
 	m := &mover{
-		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
-		may: func(x *catalog.Exchange) error { return b.mayRedrive(caller, x) },
+		c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
+		may: func(x *catalog.Exchange) error { return ms.mayRedrive(caller, x) },
 		mayBy: func(v *catalog.View, x *catalog.Exchange, keys []string) error {
-			return b.mayRedriveBy(caller, v, x, keys)
+			return ms.mayRedriveBy(caller, v, x, keys)
 		},
 	}
 	if j.DryRun {
 		err := m.run(ctx, func(operation.Progress) {})
 		return operators.Operation{}, m.plan, failure.Translate(err, about)
 	}
-	op, err := b.Operators.Start(ctx, kind, operators.QueueTarget(j.VHost, j.Queue), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := ms.operators.Start(ctx, kind, operators.QueueTarget(j.VHost, j.Queue), func(ctx context.Context, report func(operation.Progress)) error {
 		return failure.Translate(m.run(ctx, report), about)
 	})
 	return op, operators.Plan{}, err

@@ -1,4 +1,4 @@
-package broker
+package messages
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/broker/permission"
+	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/leader"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -17,8 +18,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// MoveTarget is the queue that messages are moved to, or the exchange that routes them.
-type MoveTarget struct {
+// Target is the queue that messages are moved to, or the exchange that routes them.
+type Target struct {
 	Queue    string // "": through the exchange
 	Exchange string
 	Key      string // if HasKey; else each message keeps its own keys
@@ -28,18 +29,18 @@ type MoveTarget struct {
 // refuseUnroutable refuses a move to an exchange by a key that leads no message to a queue (G-13), just as a mandatory
 // publish would be returned. If a headers exchange is involved, the messages' headers decide, so each message is
 // checked when its turn comes.
-func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
+func (ms *Messages) refuseUnroutable(ctx context.Context, v *catalog.View, vhost string, t Target) error {
 	if !t.HasKey {
 		return nil
 	}
 	e, err := v.Explain(vhost, t.Exchange, &catalog.Publication{
-		Keys: []string{t.Key}, Properties: &message.Properties{}, Alternate: b.alternate,
+		Keys: []string{t.Key}, Properties: &message.Properties{}, Alternate: ms.alternate,
 	})
 	byHeaders := func(s catalog.RouteStep) bool { return s.Exchange != nil && s.Exchange.RoutesByHeaders() }
 	if err != nil || len(e.Queues) > 0 || slices.ContainsFunc(e.Steps, byHeaders) {
 		return failure.Translate(err, failure.Error{})
 	}
-	if why := b.Serving.Current(ctx); why != nil {
+	if why := ms.serving.Current(ctx); why != nil {
 		return why
 	}
 	return &failure.Error{
@@ -54,11 +55,11 @@ func wayOf(v *catalog.View, router deadletter.Router, from id.QueueUID, to quoru
 	if !ok {
 		return deadletter.Explanation{}, traffic.ErrNoSuchQueue
 	}
-	d, err := peeked(p)
+	m, err := p.Decode()
 	if err != nil {
 		return deadletter.Explanation{}, err
 	}
-	return deadletter.Explain(v, router, rec, &d.Message, quorumq.Discarded{To: &to}), nil
+	return deadletter.Explain(v, router, rec, &m, quorumq.Discarded{To: &to}), nil
 }
 
 // unroutable returns why an exchange would lead a moved message to no queue, "" if it leads the message to one.
@@ -70,22 +71,22 @@ func unroutable(way *deadletter.Explanation, exchange string) string {
 }
 
 // mayRedrive refuses a redrive through an exchange that the caller may not publish to.
-func (b *Broker) mayRedrive(ctx context.Context, x *catalog.Exchange) error {
+func (ms *Messages) mayRedrive(ctx context.Context, x *catalog.Exchange) error {
 	if x.Internal {
-		return internalExchange(x.VHost, x.Name)
+		return serving.InternalExchange(x.VHost, x.Name)
 	}
-	return b.Permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Write)
+	return ms.permissions.Permit(ctx, permission.Exchange(x.VHost, x.Name), permission.Write)
 }
 
 // mayRedriveBy refuses a redrive by keys that a topic permission of the caller does not allow (VH-8).
-func (b *Broker) mayRedriveBy(ctx context.Context, v *catalog.View, x *catalog.Exchange, keys []string) error {
-	who, err := b.Logins.Who(ctx)
+func (ms *Messages) mayRedriveBy(ctx context.Context, v *catalog.View, x *catalog.Exchange, keys []string) error {
+	who, err := ms.logins.Who(ctx)
 	if err != nil || who == nil || !x.HasTopicKeys() {
 		return err
 	}
-	bounds := b.Permissions.TopicPermission(v, who, x.VHost, x.Name)
+	bounds := ms.permissions.TopicPermission(v, who, x.VHost, x.Name)
 	if bounds == nil {
 		return nil
 	}
-	return keysWithin(permission.Exchange(x.VHost, x.Name), who.User(), keys, bounds)
+	return permission.Exchange(x.VHost, x.Name).KeysWithin(who.User(), keys, bounds)
 }

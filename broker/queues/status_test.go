@@ -1,4 +1,4 @@
-package broker
+package queues
 
 import (
 	"testing"
@@ -25,7 +25,7 @@ func TestAges(t *testing.T) {
 		{newest: 12_000, since: 11_000, want: 1000},
 		{newest: 12_000, since: 12_000, want: 0},
 	} {
-		s := queueStats(&quorumq.Overview{Now: c.newest, OldestReady: c.since, OldestBacklog: c.since}, now)
+		s := statsOf(&quorumq.Overview{Now: c.newest, OldestReady: c.since, OldestBacklog: c.since}, now)
 		if s.OldestMessageAgeMs != c.want || s.OldestBacklogAgeMs != c.want {
 			t.Errorf("at %d, newest command %d, since %d: %d and %d, want %d", now.UnixMilli(), c.newest, c.since,
 				s.OldestMessageAgeMs, s.OldestBacklogAgeMs, c.want)
@@ -38,7 +38,7 @@ func TestStateOfSealedQueue(t *testing.T) {
 	t.Parallel()
 	for sealed, want := range map[bool]string{true: StateDeleting, false: StateRunning} {
 		f := &cluster.QueueFigures{Overview: quorumq.Overview{DrainDeleting: sealed}}
-		if got := new(QueueList).state(&catalog.QueueRecord{}, f); got != want {
+		if got := new(List).state(&catalog.QueueRecord{}, f); got != want {
 			t.Errorf("sealed %v: the state is %q, want %q", sealed, got, want)
 		}
 	}

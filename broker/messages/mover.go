@@ -1,4 +1,4 @@
-package broker
+package messages
 
 import (
 	"cmp"
@@ -40,10 +40,10 @@ const (
 	phaseArrive = "arrive" // waits until the messages that were taken have arrived
 )
 
-// MessageJob has the limits of an operation on ready messages, and chooses the messages.
-type MessageJob struct {
+// Job has the limits of an operation on ready messages, and chooses the messages.
+type Job struct {
 	VHost, Queue string
-	Filter       MessageFilter
+	Filter       Filter
 	Limit        uint64 // messages; 0: all that are there when it begins
 	Rate         uint32 // messages per second; 0: no limit
 	DryRun       bool   // only count the messages, and show some
@@ -52,11 +52,10 @@ type MessageJob struct {
 // mover carries out one operation on chosen messages (G-13). Nothing is lost with it: the messages that it has taken
 // are in the queue's backlog, and a mover that starts again finds the others. It belongs to one goroutine.
 type mover struct {
-	b     *Broker
 	c     *cluster.Cluster
 	q     *gateway.Queue
 	vhost string
-	job   MessageJob
+	job   Job
 	to    quorumq.Destination
 	about failure.Error
 	// may fails if the caller may not publish to an exchange, mayBy if it may not do so by one of the keys.
@@ -208,8 +207,8 @@ func (m *mover) staysAtOrigin(v *catalog.View, p *leader.Peeked) (string, error)
 // sample adds a message that would be taken to the plan.
 func (m *mover) sample(p *leader.Peeked) {
 	line := fmt.Sprintf("message %d, %d bytes", p.Number, p.Size)
-	if d, err := peeked(p); err == nil && d.Message.MessageID != "" {
-		line += fmt.Sprintf(", id %q", d.Message.MessageID)
+	if d, err := p.Decode(); err == nil && d.MessageID != "" {
+		line += fmt.Sprintf(", id %q", d.MessageID)
 	}
 	switch m.to.Kind {
 	case quorumq.ToNowhere:
@@ -219,7 +218,7 @@ func (m *mover) sample(p *leader.Peeked) {
 	case quorumq.ToOriginExchange:
 		line += fmt.Sprintf(": to exchange %q", p.OriginExchange)
 	default:
-		line += ": to " + destinationText(&m.to)
+		line += ": to " + DestinationText(&m.to)
 	}
 	m.plan.Add("%s", line)
 }
