@@ -142,7 +142,7 @@ func (c Config) Validate() error {
 		{"RetryMin", c.RetryMin},
 		{"RetryMax", c.RetryMax},
 		{"RetryRefuse", c.RetryRefuse},
-		{"BeatEvery", c.HeartbeatEvery},
+		{"HeartbeatEvery", c.HeartbeatEvery},
 		{"PingEvery", c.PingEvery},
 		{"PingTimeout", c.PingTimeout},
 		{"CallTimeout", c.CallTimeout},

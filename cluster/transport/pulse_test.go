@@ -93,7 +93,7 @@ func TestHeartbeatsReachBothEnds(t *testing.T) {
 }
 
 // What a node has to say at once does not wait for the next heartbeat, whoever of the two asks, and
-// the heartbeat that brings it leaves nobody owing one.
+// the heartbeat that brings it leaves none outstanding.
 func TestHeartbeatsAreSentAtOnce(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
 	beats1, beats2 := &heartbeatLog{}, &heartbeatLog{}
