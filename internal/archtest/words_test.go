@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -18,11 +19,19 @@ type retired struct {
 	instead string
 }
 
-// others are phrases with a retired word that is another product's (RabbitMQ's, Argon2's, hashicorp/raft's) or a
-// guarantee's name.
-var others = regexp.MustCompile(`in flight|lazy queues?|leader(?:'s)? lease|within its lease|tells the truth`)
+// others are phrases with a retired word that is another product's (RabbitMQ's, Argon2's, hashicorp/raft's), a
+// guarantee's name, or the name of a call between nodes, which those of other versions know.
+var others = regexp.MustCompile(`in[ -]flight|lazy queues?|leader(?:'s)? lease|within its lease|tells the truth|tell disk`)
 
-// Words that the glossary retires do not come back: in names and comments of Go code, and in documents.
+// wireNames are texts of product code with a retired word that must stay: names that are sent or stored, and those of
+// other programs.
+var wireNames = []string{
+	`"beat"`, `"quorate-beat/1"`, "`json:\"Dissolving,omitzero\"`",
+	`"lease"`, `"--lazy"`, `"lazy_itable_init=1,nodiscard"`,
+}
+
+// Words that the glossary retires do not come back: in names, comments and texts of Go code, in protocols, in scenarios of
+// conformance, and in documents.
 func TestRetiredWords(t *testing.T) {
 	words := retiredWords(t, "docs/glossary.md")
 	if len(words) == 0 {
@@ -32,8 +41,23 @@ func TestRetiredWords(t *testing.T) {
 		if strings.HasSuffix(file, ".pb.go") {
 			return
 		}
-		for line, text := range namesAndComments(t, file) {
+		for line, text := range sayings(t, file) {
 			checkWords(t, words, file, line, text)
+		}
+	})
+	walkFiles(t, ".proto", func(file, text string) {
+		for i, line := range strings.Split(text, "\n") {
+			checkWords(t, words, file, i+1, partNames(quoted.ReplaceAllString(line, "")))
+		}
+	})
+	walkFiles(t, ".txt", func(file, text string) {
+		if !strings.Contains(file, "/conformance/") {
+			return
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if !strings.HasPrefix(line, ">") { // what a client is to do, with names of its own
+				checkWords(t, words, file, i+1, line)
+			}
 		}
 	})
 	walkMarkdown(t, func(file, text string) {
@@ -54,6 +78,9 @@ func TestRetiredWords(t *testing.T) {
 
 // codeSpan matches code within prose, whose words may be a protocol's.
 var codeSpan = regexp.MustCompile("`[^`]*`")
+
+// quoted matches a text in a protocol, which may be a name of a frame's class.
+var quoted = regexp.MustCompile(`"[^"]*"`)
 
 func checkWords(t *testing.T, words []retired, file string, line int, text string) {
 	t.Helper()
@@ -88,8 +115,8 @@ func retiredWords(t *testing.T, file string) []retired {
 	return words
 }
 
-// namesAndComments returns what a file says in names, parted at their capitals, and in comments, by line.
-func namesAndComments(t *testing.T, file string) map[int]string {
+// sayings returns what a file says in names, parted at their capitals, in comments, and in texts if it is no test, by line.
+func sayings(t *testing.T, file string) map[int]string {
 	t.Helper()
 	src, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
@@ -105,7 +132,8 @@ func namesAndComments(t *testing.T, file string) map[int]string {
 		if tok == token.EOF {
 			return lines
 		}
-		if tok == token.IDENT || tok == token.COMMENT {
+		text := tok == token.STRING && !strings.HasSuffix(file, "_test.go") && !slices.Contains(wireNames, lit)
+		if tok == token.IDENT || tok == token.COMMENT || text {
 			lines[f.Line(pos)] += " " + partNames(lit)
 		}
 	}
@@ -131,6 +159,12 @@ func partNames(text string) string {
 // walkMarkdown visits the project's documents.
 func walkMarkdown(t *testing.T, visit func(file, text string)) {
 	t.Helper()
+	walkFiles(t, ".md", visit)
+}
+
+// walkFiles visits the project's files with a name that ends so.
+func walkFiles(t *testing.T, end string, visit func(file, text string)) {
+	t.Helper()
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -138,7 +172,7 @@ func walkMarkdown(t *testing.T, visit func(file, text string)) {
 		if d.IsDir() && p != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "testdata") {
 			return filepath.SkipDir
 		}
-		if d.IsDir() || !strings.HasSuffix(p, ".md") {
+		if d.IsDir() || !strings.HasSuffix(p, end) {
 			return nil
 		}
 		text, err := os.ReadFile(p)
