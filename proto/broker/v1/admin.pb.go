@@ -1005,7 +1005,7 @@ type Queue struct {
 	Leader  string   `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
 	Members []string `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
 	// Online are the members whose nodes the answering node reaches, without those that do not vote yet,
-	// because they are new or are built anew, or that have lost what they had stored.
+	// because they are new or being rebuilt, or that have lost what they had stored.
 	Online []string    `protobuf:"bytes,10,rep,name=online,proto3" json:"online,omitempty"`
 	Stats  *QueueStats `protobuf:"bytes,11,opt,name=stats,proto3" json:"stats,omitempty"`
 	Raft   *RaftStats  `protobuf:"bytes,12,opt,name=raft,proto3" json:"raft,omitempty"`
@@ -3037,7 +3037,7 @@ type ClusterNode struct {
 	// Refused is why the node that answers refuses this one; empty: it does not.
 	Refused string `protobuf:"bytes,25,opt,name=refused,proto3" json:"refused,omitempty"`
 	// LostMembers is how many members of queues on the node have lost what they had stored and are not
-	// built anew yet: they do not count, although the node is there. It is set with details, for nodes that answer.
+	// rebuilt yet: they do not count, although the node is there. It is set with details, for nodes that answer.
 	LostMembers   uint32 `protobuf:"varint,26,opt,name=lost_members,json=lostMembers,proto3" json:"lost_members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3452,7 +3452,7 @@ type TransferLeadershipRequest struct {
 	// Vhost defaults to "/".
 	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Node that shall lead; if it is empty, the leader chooses.
+	// Node that should lead; if it is empty, the leader chooses.
 	Node          string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

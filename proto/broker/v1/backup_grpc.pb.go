@@ -34,7 +34,7 @@ const (
 // administrator.
 type BackupsClient interface {
 	// ExportQueue sends a copy of a queue as it is at one moment: all messages whose confirms were sent before
-	// the call, and that have not left the queue. It reads a follower if there is one. The queue goes on meanwhile.
+	// the call, and that have not left the queue. It reads a follower if there is one. The queue keeps working meanwhile.
 	ExportQueue(ctx context.Context, in *ExportQueueRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportQueueResponse], error)
 	// RestoreQueue stores the messages of a copy in a queue, behind those that it has. The target comes first,
 	// then the blocks in their order, until the caller closes its side. With the same run it is safe to repeat:
@@ -106,7 +106,7 @@ type Backups_FollowJobClient = grpc.BidiStreamingClient[FollowJobRequest, Follow
 // administrator.
 type BackupsServer interface {
 	// ExportQueue sends a copy of a queue as it is at one moment: all messages whose confirms were sent before
-	// the call, and that have not left the queue. It reads a follower if there is one. The queue goes on meanwhile.
+	// the call, and that have not left the queue. It reads a follower if there is one. The queue keeps working meanwhile.
 	ExportQueue(*ExportQueueRequest, grpc.ServerStreamingServer[ExportQueueResponse]) error
 	// RestoreQueue stores the messages of a copy in a queue, behind those that it has. The target comes first,
 	// then the blocks in their order, until the caller closes its side. With the same run it is safe to repeat:

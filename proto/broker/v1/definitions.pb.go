@@ -92,7 +92,7 @@ func (ImportOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_broker_v1_definitions_proto_rawDescGZIP(), []int{0}
 }
 
-// ExportDefinitionsRequest says what to export.
+// ExportDefinitionsRequest is what to export.
 type ExportDefinitionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Vhost to export; if it is empty, all vhosts, with users.

@@ -106,7 +106,7 @@ type WatchClusterResponse struct {
 	Matching uint64 `protobuf:"varint,8,opt,name=matching,proto3" json:"matching,omitempty"`
 	// Silent are the nodes that did not answer: what they count is missing.
 	Silent []string `protobuf:"bytes,9,rep,name=silent,proto3" json:"silent,omitempty"`
-	// Alarms say what ails nodes.
+	// Alarms describe what is wrong with nodes.
 	Alarms []string `protobuf:"bytes,10,rep,name=alarms,proto3" json:"alarms,omitempty"`
 	// RatesOverMs is the time over which the rates of queues are measured; 0: they are not known yet.
 	RatesOverMs   uint64 `protobuf:"varint,11,opt,name=rates_over_ms,json=ratesOverMs,proto3" json:"rates_over_ms,omitempty"`

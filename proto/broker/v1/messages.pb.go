@@ -306,7 +306,7 @@ type PeekResponse struct {
 	// NextPageToken is empty on the last page. A page may hold few or no messages although
 	// others follow: a call looks at 20000 messages at most.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Looked is how many messages the call looked at.
+	// Looked is how many messages the call examined.
 	Looked        uint64 `protobuf:"varint,3,opt,name=looked,proto3" json:"looked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -363,7 +363,7 @@ func (x *PeekResponse) GetLooked() uint64 {
 	return 0
 }
 
-// PeekedMessage is a message as it stands in its queue.
+// PeekedMessage is a message in its queue.
 type PeekedMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number names the message in its queue; in the backlog it is its position there.

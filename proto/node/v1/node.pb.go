@@ -3403,7 +3403,7 @@ func (x *PeekQueueResponse) GetLooked() uint64 {
 	return 0
 }
 
-// PeekedMessage is a message as it stands in its queue.
+// PeekedMessage is a message in its queue.
 type PeekedMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         uint64                 `protobuf:"varint,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -5122,7 +5122,7 @@ func (x *JoinBaseResponse) GetLeader() string {
 	return ""
 }
 
-// TransferLeadershipRequest names the group and the member that shall lead; if to is empty, the
+// TransferLeadershipRequest names the group and the member that should lead; if to is empty, the
 // leader chooses.
 type TransferLeadershipRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5539,7 +5539,7 @@ type SurveyAnswer struct {
 	Leads bool `protobuf:"varint,4,opt,name=leads,proto3" json:"leads,omitempty"`
 	// Content is set if the receiver knows a leader that is alive.
 	Content bool `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`
-	// Campaigning is set while the receiver stands for election.
+	// Campaigning is set while the receiver campaigns.
 	Campaigning   bool `protobuf:"varint,6,opt,name=campaigning,proto3" json:"campaigning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5686,7 +5686,7 @@ func (x *StartProgress) GetUnit() string {
 	return ""
 }
 
-// DrainRequest bounds the drain; 0: the drain goes on until it is done or cannot continue.
+// DrainRequest bounds the drain; 0: the drain continues until it is done or cannot continue.
 type DrainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimeoutMs     int64                  `protobuf:"varint,1,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
@@ -8543,7 +8543,7 @@ func (x *LoginAttemptsRequest) GetAnew() bool {
 	return false
 }
 
-// LoginAttemptsResponse has the counts since the start, or since the receiver began anew.
+// LoginAttemptsResponse has the counts since the start, or since the receiver reset them.
 type LoginAttemptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Protocols are counts of all attempts by protocol; address and user are empty.

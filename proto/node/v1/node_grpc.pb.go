@@ -129,16 +129,16 @@ type NodeClient interface {
 	EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error)
 	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
-	// AwaitLog returns lines of the receiver's log, and waits for news if asked to.
+	// AwaitLog returns lines of the receiver's log, and waits for new ones if asked to.
 	AwaitLog(ctx context.Context, in *AwaitLogRequest, opts ...grpc.CallOption) (*AwaitLogResponse, error)
 	// ListChannels lists the channels of the receiver's clients.
 	ListChannels(ctx context.Context, in *ListChannelsRequest, opts ...grpc.CallOption) (*ListChannelsResponse, error)
 	// ExchangeFigures sends what the receiver's clients have published to each exchange.
 	ExchangeFigures(ctx context.Context, in *ExchangeFiguresRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExchangeFiguresResponse], error)
-	// JoinBase returns how far a group is, for the caller's member of it, which is to begin with nothing, if
+	// JoinBase returns a group's base for the caller's member of it, which is to begin with nothing, if
 	// the receiver leads the group and a majority has just confirmed that. The receiver refuses it to a voter of a queue.
 	JoinBase(ctx context.Context, in *JoinBaseRequest, opts ...grpc.CallOption) (*JoinBaseResponse, error)
-	// LoginAttempts returns what the receiver has counted of logins, or begins to count anew.
+	// LoginAttempts returns what the receiver has counted of logins, or starts to count again.
 	LoginAttempts(ctx context.Context, in *LoginAttemptsRequest, opts ...grpc.CallOption) (*LoginAttemptsResponse, error)
 }
 
@@ -579,16 +579,16 @@ type NodeServer interface {
 	EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error)
 	// ListConsumers lists the consumers of the receiver's clients.
 	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
-	// AwaitLog returns lines of the receiver's log, and waits for news if asked to.
+	// AwaitLog returns lines of the receiver's log, and waits for new ones if asked to.
 	AwaitLog(context.Context, *AwaitLogRequest) (*AwaitLogResponse, error)
 	// ListChannels lists the channels of the receiver's clients.
 	ListChannels(context.Context, *ListChannelsRequest) (*ListChannelsResponse, error)
 	// ExchangeFigures sends what the receiver's clients have published to each exchange.
 	ExchangeFigures(*ExchangeFiguresRequest, grpc.ServerStreamingServer[ExchangeFiguresResponse]) error
-	// JoinBase returns how far a group is, for the caller's member of it, which is to begin with nothing, if
+	// JoinBase returns a group's base for the caller's member of it, which is to begin with nothing, if
 	// the receiver leads the group and a majority has just confirmed that. The receiver refuses it to a voter of a queue.
 	JoinBase(context.Context, *JoinBaseRequest) (*JoinBaseResponse, error)
-	// LoginAttempts returns what the receiver has counted of logins, or begins to count anew.
+	// LoginAttempts returns what the receiver has counted of logins, or starts to count again.
 	LoginAttempts(context.Context, *LoginAttemptsRequest) (*LoginAttemptsResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
