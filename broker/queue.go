@@ -18,7 +18,7 @@ import (
 // Deleted counts the messages that were lost with a queue.
 type Deleted struct {
 	Ready, Unsettled, Delayed, Backlog uint64
-	// DrainDeleting says that nothing is lost: the queue still dead-letters its messages, and is gone after that
+	// DrainDeleting means that nothing is lost: the queue still dead-letters its messages, and is gone after that
 	//
 	DrainDeleting bool
 }

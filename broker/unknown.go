@@ -34,7 +34,7 @@ func newUnknownArguments(count *atomic.Uint64, log *slog.Logger) *unknownArgumen
 }
 
 // of counts the unknown arguments of a declaration, logs them as far as the limits allow, and returns a sentence about
-// each (C-9). isNew says that the declaration would create the object; the vhost may refuse that. about names the
+// each (C-9). isNew means that the declaration would create the object; the vhost may refuse that. about names the
 // object.
 func (u *unknownArguments) of(
 	ctx context.Context, v *catalog.View, about failure.Error, args message.Table, found []policy.Unknown, isNew bool,

@@ -125,7 +125,7 @@ func (c *Client) ExportQueue(ctx context.Context, r ExportQueueRequest, begin fu
 	}
 }
 
-// RestoreQueueRequest says where a copy of a queue is restored.
+// RestoreQueueRequest is where a copy of a queue is restored.
 type RestoreQueueRequest struct {
 	VHost, Queue string
 	// Run is random, and the same for all calls that restore this copy there: each message is stored once.

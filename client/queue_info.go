@@ -102,7 +102,7 @@ type QueueStats struct {
 	ConsumerTimeouts uint64 `api:"consumer_timeouts"`
 	// DeliveryLimit is the delivery limit in force; -1: none.
 	DeliveryLimit int64 `api:"delivery_limit"`
-	// DelayedRetry says which returned messages wait before they are ready: disabled, all, failed or returned.
+	// DelayedRetry is which returned messages wait before they are ready: disabled, all, failed or returned.
 	DelayedRetry string `api:"delayed_retry"`
 	// DeadLettersWaiting, by cause: dead letters in the backlog that cannot be forwarded now. This, the
 	// retries and what was lost are figures of the leader's term.

@@ -67,7 +67,7 @@ type targetQueue struct {
 	uid      id.QueueUID
 	queue    []*deadLetter // waiting, ascending by number
 	inFlight []*deadLetter // under way
-	recall   func()        // asks for them to be taken back as far as nobody has sent them
+	recall   func()        // asks to take back those that were not sent
 	failures int           // attempts in a row without success
 	cause    Cause         // of the last failure
 	retryAt  time.Time     // not before; zero: at once

@@ -13,9 +13,9 @@ const holdWait = time.Second
 // view was confirmed and has not changed.
 const oldViewRetry = time.Second
 
-// hold is somebody's wish that no dead letter leaves.
+// hold is a request that no dead letter leaves.
 type hold struct {
-	until    time.Time // so long answers are waited for
+	until    time.Time // until then answers are awaited
 	then     func(arrived uint64, release func())
 	notified bool // then was called
 }

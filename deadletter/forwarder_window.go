@@ -60,8 +60,8 @@ func (r *forwarding) prepare() bool {
 	return all
 }
 
-// prepareTargetQueue reports whether the whole target queue is ready, or waits for something else than room.
-// It takes no more of the window than its share among so many target queues.
+// prepareTargetQueue reports whether the whole target queue is ready, or waits for something other than room. It
+// takes no more of the window than its share among the target queues.
 func (r *forwarding) prepareTargetQueue(n *targetQueue, targetQueues int) bool {
 	deadLetters, bytes := r.cfg.window/targetQueues, max(r.cfg.windowBytes, r.cfg.transferBytes)/targetQueues
 	for k, size := 0, 0; k < len(n.queue); {

@@ -246,8 +246,8 @@ func (b *budget) fits(a *asked) bool {
 		fits(b.conns[a.conn], b.held.conns[a.conn], most/receiveConnShare)
 }
 
-// take takes room for a message from the node's budget, if there is any. full says that others wait for such room. mu
-// is held.
+// take takes room for a message from the node's budget, if there is any. full means that others wait for such room.
+// mu is held.
 func (b *budget) take(a *asked, full bool) bool {
 	most := b.node.Bytes()
 	switch {

@@ -150,7 +150,7 @@ func (s *steps) end() []byte {
 	return s.b
 }
 
-// varints reads numbers one after another. bad says that one could not be read.
+// varints reads numbers one after another. bad reports that one could not be read.
 type varints struct {
 	b   []byte
 	bad bool

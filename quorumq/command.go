@@ -59,8 +59,8 @@ type NewMessage struct {
 	// stored, or all are refused (PUB-9). For an Enqueue only; a unit ends in its command and
 	// has no producers.
 	Joined bool
-	// Past, if not nil, says that the message is restored, and what it was before. For an Enqueue only; the
-	// caller must not change it.
+	// Past, if not nil, marks the message as restored, and is its history. For an Enqueue only; the caller must not
+	// change it.
 	Past *Past
 }
 

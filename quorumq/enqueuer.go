@@ -6,7 +6,7 @@ import "slices"
 // that a repeat gets the same answer as the original.
 //
 // Invariants, see check: all numbers below next are decided. Those in refused, ascending, were
-// refused; they are forgotten when the enqueuer says that it has their answers.
+// refused; they are forgotten when the enqueuer confirms that it has their answers.
 type enqueuer struct {
 	next    Seq
 	refused []Seq

@@ -61,7 +61,7 @@ func (e *expiry) nothingDue(t Time) bool {
 		(len(e.delayed.entries) == 0 || e.delayed.entries[0].at > t)
 }
 
-// foundIn says where a message that expires is.
+// foundIn is where a message that expires is.
 type foundIn uint8
 
 const (

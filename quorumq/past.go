@@ -12,8 +12,8 @@ type Past struct {
 	// DeliveryCount and AcquiredCount are as in Delivery. A message that was acquired is returned, and so
 	// redelivered (DEL-1).
 	DeliveryCount, AcquiredCount uint32
-	// Reason, if not 0, says that it was discarded and waits for its forwarding; To, if not nil, that it
-	// was moved and is on its way there. At most one of them is set, and then there is no delay.
+	// Reason, if not 0, means that it was discarded and waits for its forwarding; To, if not nil, that it was moved
+	// and is on its way there. At most one of them is set, and then there is no delay.
 	Reason Reason
 	To     *Destination
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// errNoBodies says that somebody wants bodies kept beyond the log. The catalog has none: its
-// snapshots hold all that there is.
+// errNoBodies means that bodies should be kept beyond the log. The catalog has no bodies: its snapshots hold
+// everything.
 var errNoBodies = errors.New("bodies do not outlive their entries in a bolt file")
 
 // StoreRetained implements Storage: there is nothing that it could be asked to store.

@@ -53,9 +53,9 @@ func (c *compaction) latest() footprint {
 	return footprint{}
 }
 
-// weigh judges by what the last snapshot stood for and the entries since, what the machine
-// needs of both and what it does not, when it holds so many bytes. Bodies that went are
-// taken to have been of the snapshot, as queues let go of the oldest first.
+// weigh estimates from the last snapshot and the entries since how many bytes of both the machine needs, and how many
+// it does not, when it holds held bytes. Bodies that are gone count as the snapshot's, because queues release the
+// oldest first.
 func (c *compaction) weigh(held uint64) (needed, excess int64) {
 	w, since := c.latest(), c.bytes.Load()
 	log := w.log
@@ -68,7 +68,7 @@ func (c *compaction) weigh(held uint64) (needed, excess int64) {
 	return int64(w.machine + log), int64(w.log+since) - int64(log)
 }
 
-// snapshotIfDue begins a snapshot when enough has gathered that the next one lets go.
+// snapshotIfDue begins a snapshot when it would free enough.
 func (g *Group[R, E]) snapshotIfDue() {
 	c := &g.compact
 	if g.raft.Load() == nil || !g.due() || !c.running.CompareAndSwap(false, true) {

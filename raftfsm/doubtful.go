@@ -29,7 +29,7 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	answer(queue, err)
 }
 
-// refuseAll answers everything for good: what raft has may or may not come to be.
+// refuseAll answers all commands for good: what raft has may or may not be applied.
 func (g *Group[R, E]) refuseAll() {
 	p := &g.proposer
 	p.mu.Lock()

@@ -35,8 +35,8 @@ type Group[R, E any] struct {
 
 	mu      sync.Mutex // around the machine
 	machine Machine[R, E]
-	// unacted says that the effects of the newest command are not with the Effector yet; readers wait for that. Both
-	// belong to mu.
+	// unacted means that the Effector does not have the effects of the newest command yet; readers wait for that.
+	// Both belong to mu.
 	unacted bool
 	readers []func()
 

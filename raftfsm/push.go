@@ -22,8 +22,8 @@ const (
 	pushRetry = 500 * time.Microsecond
 	// pushMax is the longest wait between attempts to bring a follower up.
 	pushMax = time.Second
-	// absentMax is that wait while no follower is behind but those whose node says that it
-	// has no such member: it may open one any time, and nobody would report that.
+	// absentMax is that wait while the only followers behind are those whose node reports that it has no such member:
+	// it may open one at any time, and nobody would report that.
 	absentMax = 10 * time.Second
 	// nudgeAfter is the number of rounds without progress after which raft is given a
 	// barrier to replicate: after a failed call it waits for its commit timer otherwise.

@@ -10,8 +10,8 @@ import (
 // before them: the log does not have that one, because a snapshot stands for it.
 //
 // Raft refuses such a request, unless the log ends with the snapshot. It comes if the answer to the first entries behind a
-// snapshot was lost. The leader then goes back, to before what its own log has, and sends the snapshot again, which the
-// member has, and the same entries, and so on without end.
+// snapshot was lost. The leader then goes back to before the beginning of its log, sends the snapshot again, which
+// the member has, and the same entries, and so on without end.
 //
 // What is applied is committed, so the leader of this term, or of a newer one, has the same entries up to there (Raft, Leader
 // Completeness). Raft is not to look for one of them.

@@ -338,7 +338,7 @@ func (s *snapshots) compact() error {
 	return s.storage.Retain(f.index, f.live.spans())
 }
 
-// sync waits until the log is durable as far as a snapshot of now may reach.
+// sync waits until the log is durable as far as a present snapshot may reach.
 func (s *snapshots) sync() error {
 	if s.early {
 		return nil

@@ -128,7 +128,7 @@ type snapshotReader struct {
 	in    *os.File
 	local bool // opened for this member's machine
 
-	counted atomic.Int64 // bytes of the stream, as far as count has got
+	counted atomic.Int64 // bytes of the stream that count has counted so far
 
 	buf    []byte // what Read has still to hand out
 	source []byte // storage of buf, reused

@@ -24,7 +24,7 @@ func (s *stamps) begin(latest int64, m clock.Moment) {
 	s.queue.Resume(stampTime(latest), m)
 }
 
-// resume lets the time go on from the latest stamp of all, if it is not as far yet.
+// resume lets the time continue from the latest stamp of all, if it has not reached that yet.
 func (s *stamps) resume(latest int64, m clock.Moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -177,7 +177,7 @@ func (d *Delivery) counts(about []attribute.KeyValue) []attribute.KeyValue {
 type Delivered struct{ span trace.SpanContext }
 
 // Settle makes the span of what a client, or the queue itself, has decided about a delivery: ack, requeue, discard or
-// revoke. failed says that the decision counts as a failed delivery.
+// revoke. failed means that the decision counts as a failed delivery.
 func (t *Tracer) Settle(d Delivered, how, vhost, queue string, failed bool) {
 	about := append(operation(how, "settle", queue, vhost), keyFailed.Bool(failed))
 	t.start(d.span, how+" "+queue, trace.SpanKindServer, about...).End()

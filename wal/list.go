@@ -55,10 +55,10 @@ func (l *Log) putList() {
 	s.listed = next
 }
 
-// mark writes a list behind the end of the head, without a sync and for as long as nothing is
-// appended, which overwrites it. It says that all before it was durable: else nobody could
-// distinguish damage in the last batch from a torn write. The writer calls it with nothing else to
-// write; it holds mu, and lets it go for the disk.
+// mark writes a list behind the end of the head, without a sync. It stays until something is appended, which
+// overwrites it. The mark shows that all before it was durable: otherwise damage in the last batch could not be
+// distinguished from a torn write. The writer calls mark when it has nothing else to write; it holds mu, and releases
+// it for the disk.
 func (l *Log) mark() {
 	l.quiet = false
 	s := l.head

@@ -85,8 +85,8 @@ func (l *Log) Space() Space {
 	return l.room
 }
 
-// checkSpace asks for the free space, before so many bytes are written. That it cannot be
-// reported is not the log's failure.
+// checkSpace asks for the free space before coming bytes are written. If the system cannot report it, the log does
+// not fail.
 func (l *Log) checkSpace(coming int64) {
 	l.looking.Lock()
 	defer l.looking.Unlock()
@@ -125,8 +125,7 @@ const (
 	minUnseen   = 128 << 10
 )
 
-// nears reports whether the free space is to be asked for before so many bytes are written.
-// The caller holds mu.
+// nears reports whether the free space must be checked before so many bytes are written. The caller holds mu.
 func (l *Log) nears(bytes int64) bool {
 	l.unseen += bytes
 	limit := int64(0)

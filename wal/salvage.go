@@ -183,8 +183,8 @@ func (l *Log) EndGap(lost []id.GroupID) error {
 	return b.err
 }
 
-// setAside takes a segment that cannot be read out of the log. Its new name says that there is a gap, which
-// is not durable otherwise yet: a start that finds neither would take the log for whole.
+// setAside takes an unreadable segment out of the log. Its new name marks the gap, which is not durable otherwise
+// yet: a start that found neither would consider the log whole.
 func (l *Log) setAside(s *segment) error {
 	name := segmentName(s.seq)
 	if err := errors.Join(s.file.Close(), l.dir.Rename(name, unreadPrefix+name), l.dir.SyncDir()); err != nil {
@@ -200,8 +200,8 @@ func (l *Log) foundAside(name string) {
 	l.noteGap(&CorruptError{Segment: filepath.Join(l.dir.Path(), name), Reason: "nothing of the segment can be read", Remedy: remedyGroup})
 }
 
-// leaveAside gives the segments that were set aside the names under which they are not looked at any more; the
-// files stay for who wants to look at them. First it is durable that there is a gap.
+// leaveAside gives the segments that were set aside names under which the log ignores them; the files stay for
+// examination. Before that it makes the gap durable.
 func (l *Log) leaveAside() error {
 	l.naming.Lock()
 	defer l.naming.Unlock()
@@ -233,8 +233,7 @@ func (l *Log) leaveAside() error {
 	return l.err
 }
 
-// putGap writes whether there is a gap: a state of the group that there is not. The caller
-// holds mu.
+// putGap writes whether there is a gap, as a state of group 0, which does not exist. The caller holds mu.
 func (l *Log) putGap() {
 	st := state{first: 1, next: 1, lost: l.gap != nil}
 	r := st.record(listGroup, CauseLost)
@@ -243,8 +242,8 @@ func (l *Log) putGap() {
 	l.drop(was)
 }
 
-// foldGap takes a record of the group that there is not into account: a line of a hole that a
-// start has found, and what was written when all groups had been notified.
+// foldGap takes a record of group 0 into account: a line about a hole that a start has found, or the record that was
+// written when all groups had been notified.
 func (l *Log) foldGap(s *segment, it *item) {
 	switch it.kind {
 	case KindEntry:

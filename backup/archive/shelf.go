@@ -22,7 +22,7 @@ type Found struct {
 	Location Location
 	// Manifest is nil if the backup is incomplete, or cannot be read.
 	Manifest *Manifest
-	// Incomplete says that there is no manifest: the backup is being made, or was not completed.
+	// Incomplete means that there is no manifest: the backup is being made, or was not completed.
 	Incomplete bool
 	// Changed is when an incomplete backup was last written to.
 	Changed time.Time

@@ -23,13 +23,13 @@ type Store interface {
 	Abandon() error
 }
 
-// ErrNoObject says that a store lacks an object.
+// ErrNoObject means that a store lacks an object.
 var ErrNoObject = errors.New("archive: there is no such object")
 
-// ErrExists says that a place has a backup already.
+// ErrExists means that a place has a backup already.
 var ErrExists = errors.New("archive: the place has a backup already")
 
-// Location says where a backup is: a directory, a file whose name ends in .tar, or s3://bucket/prefix.
+// Location is where a backup is: a directory, a file whose name ends in .tar, or s3://bucket/prefix.
 type Location struct {
 	Name string
 	S3   S3Config // for s3://

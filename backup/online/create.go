@@ -25,7 +25,7 @@ const (
 	maxPatient = 5
 )
 
-// ErrNothingCopied says that no queue could be copied. The error that wraps it has the reason of the last one.
+// ErrNothingCopied means that no queue could be copied. The error that wraps it has the reason of the last one.
 var ErrNothingCopied = errors.New("no queue can be copied")
 
 // Create is what to copy.

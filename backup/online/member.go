@@ -59,7 +59,7 @@ func (m *member) run(ctx context.Context, c *client.Client) {
 	}
 }
 
-// begin says that the first block is there.
+// begin reports that the first block is there.
 func (m *member) begin() {
 	if !m.first {
 		m.first = true

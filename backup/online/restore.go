@@ -50,7 +50,7 @@ type RestoredQueue struct {
 	Problem  string `api:"problem"` // why the rest of the copy is not stored; empty: nothing is wrong
 }
 
-// ErrDefinitions says that some objects could not be created, so that nothing was restored.
+// ErrDefinitions means that some objects could not be created, so that nothing was restored.
 var ErrDefinitions = errors.New("definitions of the backup are not in place")
 
 // Execute restores definitions, then the messages of one queue after another (BK-3). A queue that does not exist and that

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Origin says where a call comes from.
+// Origin is where a call comes from.
 type Origin struct {
 	Protocol string // "grpc", "amqp", "http"; ProtocolNode: no client asked for it
 	Address  string // of the client

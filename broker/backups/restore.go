@@ -19,7 +19,7 @@ import (
 // progressEvery is the interval at which a restore reports progress.
 const progressEvery = time.Second
 
-// Target says where a copy is restored.
+// Target is where a copy is restored.
 type Target struct {
 	VHost, Queue string
 	// Run identifies this restore of this copy: messages that an earlier call of the same run has stored are not

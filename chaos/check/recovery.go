@@ -14,7 +14,7 @@ type Recovery struct {
 	Fault history.Event `json:"fault"`
 	// Healed is when it was healed; negative: it was not.
 	Healed time.Duration `json:"healed"`
-	// Beside says that another fault lasted at some time of this one, whose effects are not distinguished.
+	// Beside reports that another fault lasted at some time of this one, whose effects are not distinguished.
 	Beside bool `json:"beside,omitempty"`
 	// Bit is the evidence that it had an effect, Felt whether it had one; "": nothing was looked for.
 	Bit  string `json:"bit,omitempty"`

@@ -35,7 +35,7 @@ type driver struct {
 	// possible returns why this machine cannot have it; nil: it can, as far as is known without
 	// trying.
 	possible func(o *Options) error
-	// guarded says that the cluster is there already, and is somebody's.
+	// guarded means that the cluster exists already, and is somebody's.
 	guarded bool
 	// abilities, if set, returns what the driver can without a cluster.
 	abilities target.Cluster

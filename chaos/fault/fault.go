@@ -52,8 +52,8 @@ type Choice struct {
 type Fault struct {
 	// Heal ends it. It waits until what it started again runs, not until it is ready.
 	Heal func(ctx context.Context) error
-	// Last says that Heal waits for something that needs other nodes: it is called when no other fault
-	// lasts that is not Last too.
+	// Last means that Heal waits for something that needs other nodes: it is called when no other fault lasts that is
+	// not Last too.
 	Last bool
 	// Bit returns what proves that the fault was felt, and false if nothing does: it is asked
 	// before Heal, and may wait for what a node has to notice.
@@ -73,16 +73,16 @@ type Kind struct {
 	Needs func(c target.Cluster) error
 	// Put puts it in.
 	Put func(ctx context.Context, s *Scene, c Choice) (Fault, error)
-	// Alone says that no other fault lasts at the same time: what this one takes away, or needs to
-	// be healed, is all that a minority may lack.
+	// Alone means that no other fault lasts at the same time: what this one takes away, or needs to be healed, is all
+	// that a minority may lack.
 	Alone bool
-	// Named says that a cluster that is already there gets it only if it is asked for by its name: it
-	// destroys what a node has stored, or touches more than the cluster.
+	// Named means that a cluster that is already there gets it only if it is asked for by its name: it destroys what
+	// a node has stored, or touches more than the cluster.
 	Named bool
-	// Chance says that nothing may show the fault although it was put in, for example because nobody
-	// reads what it hit.
+	// Chance means that nothing may show the fault although it was put in, for example because nobody reads what it
+	// hit.
 	Chance bool
-	// Long says that it takes half a minute and more, with its healing: it comes half as often as others.
+	// Long means that it takes half a minute and more, with its healing: it comes half as often as others.
 	Long bool
 	// Shortest and Longest bound how long it lasts.
 	Shortest, Longest time.Duration

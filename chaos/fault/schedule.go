@@ -13,8 +13,8 @@ type Step struct {
 	Role Role
 	For  time.Duration // until it is healed
 	Pick uint64        // chooses among nodes of the role, and what the kind leaves open
-	// Beside says that the fault may come while others last; without it, it waits until all are
-	// healed and their nodes are ready.
+	// Beside means that the fault may come while others last; without it, it waits until all are healed and their
+	// nodes are ready.
 	Beside bool
 }
 

@@ -15,7 +15,7 @@ const (
 
 	// Declared gives the properties of Queue, which determine the possible outcomes of its messages.
 	Declared Kind = "declared"
-	// Deleted says that Queue is gone, or may be.
+	// Deleted means that Queue is gone, or may be.
 	Deleted Kind = "deleted"
 
 	// Published: a publisher began to publish. Queues are those that the message should reach.
@@ -145,25 +145,24 @@ type Death struct {
 type Queue struct {
 	// DeadTo is the queue that dead letters reach, exactly once (DL-25); empty: they are dropped.
 	DeadTo string `json:"dead_to,omitempty"`
-	// AtMostOnce says that dead letters may be lost on their way instead, and none arrives twice (DL-10, DL-12).
+	// AtMostOnce means that dead letters may be lost on their way instead, and none arrives twice (DL-10, DL-12).
 	AtMostOnce bool `json:"at_most_once,omitempty"`
 	// DeliveryLimit is the number of failed attempts after which a message is dead-lettered;
 	// negative: none.
 	DeliveryLimit int           `json:"delivery_limit"`
 	TTL           time.Duration `json:"ttl,omitempty"`
 	SingleActive  bool          `json:"single_active,omitempty"`
-	// Ordered says that each publisher's messages are delivered in its order (PUB-6): false where
-	// priorities, delays or several paths to the queue are used.
+	// Ordered means that each publisher's messages are delivered in its order (PUB-6): false where priorities, delays
+	// or several paths to the queue are used.
 	Ordered bool `json:"ordered,omitempty"`
 	// DeadFan are further queues that all dead letters reach, through a fan-out exchange.
 	DeadFan []string `json:"dead_fan,omitempty"`
-	// Priorities says that messages of a higher priority are delivered first (PR-1).
+	// Priorities means that messages of a higher priority are delivered first (PR-1).
 	Priorities bool `json:"priorities,omitempty"`
 	// Family names the queues among which operators move messages of this one, and redrive its dead
 	// letters (G-13); Moved is set too.
 	Family string `json:"family,omitempty"`
-	// Moved says that operators move messages into or out of the queue, so deliveries as new may
-	// repeat.
+	// Moved means that operators move messages into or out of the queue, so deliveries as new may repeat.
 	Moved bool `json:"moved,omitempty"`
 }
 
@@ -203,8 +202,7 @@ type Operation struct {
 	Value  string        `json:"value"` // written or read
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`
-	// Uncertain says that the outcome of a write is unknown: it may take effect at any time after
-	// Call.
+	// Uncertain means that the outcome of a write is unknown: it may take effect at any time after Call.
 	Uncertain bool `json:"uncertain,omitempty"`
 }
 

@@ -32,7 +32,7 @@ type Consumer struct {
 	slow   time.Duration // what each delivery takes
 	comes  *comings      // it comes and goes
 	single bool          // the queue has a single active consumer, and the client learns who is active
-	// commits says that it waits for the commit of each settlement that gives a message back.
+	// commits reports that it waits for the commit of each settlement that gives a message back.
 	commits bool
 }
 
@@ -55,7 +55,7 @@ const (
 	flushTimeout = 10 * time.Second
 )
 
-// errGone says that a consumer has lost what it held, and must be opened again.
+// errGone means that a consumer has lost what it held, and must be opened again.
 var errGone = errors.New("workload: the consumer is gone")
 
 // inlet is an open consumer of a queue.

@@ -47,8 +47,8 @@ func (l *opQueue) answer(o *op, a opResult, out *outbox) {
 	out.calls = append(out.calls, func() { o.done(a) })
 }
 
-// failed removes an unanswered command if it must not be sent again. current says that the newest
-// attempt has failed.
+// failed removes an unanswered command if it must not be sent again. current means that the newest attempt has
+// failed.
 func (l *opQueue) failed(o *op, definite, current bool, cause error, q id.QueueUID, out *outbox) {
 	switch {
 	case errors.Is(cause, errRefusedForGood):

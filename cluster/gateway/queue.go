@@ -96,8 +96,8 @@ func (q *Queue) Renew(ctx context.Context) error {
 	return err
 }
 
-// do sends a command in the queue's order, with the options in o, and waits for its answer. repeated
-// says that an earlier attempt may have been carried out already.
+// do sends a command in the queue's order, with the options in o, and waits for its answer. repeated means that an
+// earlier attempt may have been carried out already.
 func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (r quorumq.Reply, repeated bool, err error) {
 	answers := make(chan opResult, 1)
 	o.header = quorumq.AppendCommand(nil, cmd)

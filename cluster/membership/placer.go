@@ -30,8 +30,8 @@ type PlacerConfig struct {
 	Life      context.Context // ends when this node stops
 }
 
-// Placer says which nodes there are for members of queues, and what they carry. All methods may be
-// called concurrently.
+// Placer knows which nodes there are for members of queues, and what they carry. All methods may be called
+// concurrently.
 type Placer struct{ cfg PlacerConfig }
 
 // NewPlacer returns one.

@@ -15,7 +15,7 @@ import (
 // broken invariant, and the others continue, the node starts over without what the member has stored: as a node whose
 // catalog was lost (datadir.Dir.CheckCatalog).
 
-// ErrFailed says that this node's member of the catalog group has failed, and the others continue; the node is to
+// ErrFailed means that this node's member of the catalog group has failed, and the others continue; the node is to
 // start over, which builds the member anew.
 var ErrFailed = errors.New("cluster: this node's member of the catalog group has failed")
 

@@ -55,8 +55,7 @@ func (g *Group) register() {
 	}
 }
 
-// errNoAnswer says that the catalog has not answered, or that it wants another form of the
-// question.
+// errNoAnswer means that the catalog has not answered, or wants another form of the question.
 var errNoAnswer = errors.New("cluster: no answer of the catalog")
 
 // registrationAnswer is the result of an attempt to register.

@@ -25,7 +25,7 @@ const (
 	awaitAtMost = 10 * time.Second
 )
 
-// ErrUnreachable says that another node was asked, and does not answer.
+// ErrUnreachable means that another node was asked, and does not answer.
 var ErrUnreachable = errors.New("cluster: node does not answer")
 
 // unreachable returns the error of a question to one node, whose result is err; ctx is the caller's.

@@ -29,7 +29,7 @@ type Candidate struct {
 	Lost     bool // it will not come back
 }
 
-// Locator says who leads a new group first (RE-2).
+// Locator selects the first leader of a new group (RE-2).
 type Locator uint8
 
 const (

@@ -96,8 +96,8 @@ func (h *Host) Begun(uid id.QueueUID, g *catalog.MemberChange) bool {
 
 // prepare returns the change that a member belongs to, and its base. If the member joins by a change, it
 // marks the member's directory with both, once the log has a record of the member. So a member that is
-// marked, and of which the log has nothing, is not new: it has lost what it had. current says that the
-// record is of a view that is (Host.Current).
+// marked, and of which the log has nothing, is not new: it has lost what it had. current means that the record is of
+// a view that is (Host.Current).
 func (h *Host) prepare(r *catalog.QueueRecord, current bool) (joined uint64, base raftfsm.Base, err error) {
 	joined, base, err = h.cfg.Dir.Joined(r.UID)
 	g := Joins(r, h.cfg.Node)

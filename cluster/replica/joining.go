@@ -121,7 +121,7 @@ func (h *Host) findBase(r *catalog.QueueRecord) (raftfsm.Base, error) {
 	return raftfsm.Base{}, errors.Join(errs...)
 }
 
-// errNotLeading says that a node does not lead the queue.
+// errNotLeading means that a node does not lead the queue.
 var errNotLeading = errors.New("it does not lead the queue")
 
 // baseAt asks one node. One of an older build is asked whether it leads instead.

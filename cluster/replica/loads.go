@@ -17,7 +17,7 @@ type loads struct {
 	nodes map[id.NodeID]Load
 }
 
-// leadership says who leads a queue.
+// leadership is who leads a queue.
 type leadership struct {
 	node    id.NodeID
 	counted bool // the counts include this queue

@@ -19,8 +19,8 @@ import (
 // group before it does so itself. All write the same configuration.
 const bootstrapGrace = 2 * time.Second
 
-// openMember opens the member, but passes nothing on before start. current says that the record is of a
-// view that is (Host.Current).
+// openMember opens the member, but passes nothing on before start. current means that the record is of a view that is
+// (Host.Current).
 func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) {
 	q := &Member{h: h, uid: r.UID, resumes: map[quorumq.ConsumerKey]*resume{}}
 	q.ctx, q.stop = context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ type Old struct {
 	commit string
 	// Reads is the newest version that it reads.
 	Reads uint32
-	// bare says that the program is a node without the subcommand.
+	// bare means that the program is a node without the subcommand.
 	bare bool
 	// refused is what it, or its peers, report about a store of a newer version.
 	refused string

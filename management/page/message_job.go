@@ -43,7 +43,7 @@ func moveFields(v *visit, body map[string]any) error {
 	return nil
 }
 
-// moveEffect says where a move leads.
+// moveEffect describes where a move leads.
 func moveEffect(v *visit) string {
 	target := strconv.Quote(v.FormValue("target"))
 	if v.FormValue("to") != "exchange" {
@@ -61,7 +61,7 @@ func redriveFields(v *visit, body map[string]any) error {
 	return nil
 }
 
-// redriveEffect says where a redrive leads.
+// redriveEffect describes where a redrive leads.
 func redriveEffect(v *visit) string {
 	if v.FormValue("back") == "exchange" {
 		return "Dead letters go back to the exchange through which they had reached the queue where they first died. Other messages stay."

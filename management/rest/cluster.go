@@ -30,8 +30,8 @@ func clusterRoutes() []route {
 	}
 }
 
-// waysToLogIn says that the page asks for name and password: it does not send its user to an issuer
-// of tokens, though the API takes them.
+// waysToLogIn reports that the page asks for name and password: it does not send its user to an issuer of tokens,
+// though the API takes them.
 func waysToLogIn(*call) (reply, error) { return reply{body: object{"oauth_enabled": false}}, nil }
 
 func version(c *call) (reply, error) { return reply{body: c.api.Version}, nil }

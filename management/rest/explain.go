@@ -6,7 +6,7 @@ import (
 	"github.com/quorate/quorate/broker/explain"
 )
 
-// explainRoutes say where messages would go, and why. They change nothing.
+// explainRoutes explain where messages would go, and why. They change nothing.
 func explainRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/exchanges/{vhost}/{name}/explain", tag: management, serve: explainRouting, says: "where a message would go, and what does not match; amq.default is the default exchange; body: routing_keys, headers"},

@@ -101,7 +101,7 @@ func getParameter(c *call) (reply, error) {
 	return c.sendParameter(all, "parameter")
 }
 
-// putParameter says which path has what some of RabbitMQ's components are for.
+// putParameter refuses, and names the path that replaces some of RabbitMQ's components.
 func putParameter(c *call) (reply, error) {
 	reason := "nothing here reads parameters of a component"
 	switch c.component() {

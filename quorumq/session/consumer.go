@@ -84,8 +84,8 @@ func (c *Consumer) Unsettled() int { return c.unsettled.len() }
 // Deciding returns how many messages have an outcome that the queue has not answered.
 func (c *Consumer) Deciding() int { return c.deciding }
 
-// Deliver decides what to do with a delivery that the queue has sent by itself. autoAck says that the queue has settled
-// it at assignment (DEL-4), so that no outcome is expected.
+// Deliver decides what to do with a delivery that the queue has sent by itself. autoAck means that the queue has
+// settled it at assignment (DEL-4), so that no outcome is expected.
 func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 	switch {
 	case d.MsgID <= c.last:

@@ -23,7 +23,7 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Options say where the pods are. Zero values are the names in the chart.
+// Options are where the pods are. Zero values are the names in the chart.
 type Options struct {
 	Client      client.Config // login and TLS; addresses are those of the forwarded ports
 	Context     string        // kubectl's; "": the current one

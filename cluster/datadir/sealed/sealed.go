@@ -22,8 +22,8 @@ const (
 	fileMode  = 0o600
 )
 
-// ErrDamaged says that something that this node has stored is not what was written, and it can
-// neither do without it nor get it from elsewhere.
+// ErrDamaged means that something that this node has stored is not what was written, and it can neither do without it
+// nor get it from elsewhere.
 var ErrDamaged = errors.New("cluster: stored data is damaged")
 
 // Record is the content of a sealed file, in order. Neither keys nor values have line

@@ -251,7 +251,7 @@ func (p *planner) held() string {
 	return ""
 }
 
-// hold says that nodes stay as they are, and why.
+// hold reports that nodes stay as they are, and why.
 func (p *planner) hold(what string) {
 	if p.Paused {
 		p.block(v1alpha1.ConditionUpgradeBlocked, reasonPaused, "spec.upgrade.paused keeps "+what+" as they are")

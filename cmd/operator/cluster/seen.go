@@ -14,8 +14,8 @@ type Seen struct {
 	KeepVolumes bool
 	// ReplaceByHand: a person gives up the data of nodes whose volume is lost.
 	ReplaceByHand bool
-	// TooOld says that the image which the specification asks for does not read what is finalised: Template has another one
-	// then; "": it is not known to be so.
+	// TooOld reports that the image which the specification asks for does not read what is finalised: Template has
+	// another one then; "": it is not known to be so.
 	TooOld string
 	// Paused: no further node changes.
 	Paused bool
