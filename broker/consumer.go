@@ -147,8 +147,8 @@ func (c *Consumer) TakeActivity() (a Activity, news bool) {
 	return c.active, news
 }
 
-// wake makes the client's goroutine look again. One token is enough for all that is new. The caller must not hold mu,
-// because woken may take locks of the listener.
+// wake makes the client's goroutine check again. One token is enough for all that is new. The caller must not hold
+// mu, because woken may take locks of the listener.
 func (c *Consumer) wake() {
 	if c.woken != nil {
 		c.woken()

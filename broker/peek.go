@@ -59,7 +59,7 @@ type Peeked struct {
 }
 
 // Peek returns messages of a queue as its leader has them, and changes nothing in the queue. It returns the token of
-// the next page, "" on the last one, and how many messages it has looked at.
+// the next page, "" on the last one, and how many messages it has examined.
 func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, looked int, err error) {
 	q, about, err := b.Queues.ToRead(ctx, p.VHost, p.Queue)
 	if err != nil {

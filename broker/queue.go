@@ -111,8 +111,8 @@ func (b *Broker) condemn(ctx context.Context, uid id.QueueUID, how Deletion, sea
 	return gone, &about
 }
 
-// seal has an empty queue take nothing more, and reports whether it was empty. A sealed queue is of no use any more until
-// the catalog has deleted it, so that is done only while the catalog can be reached.
+// seal has an empty queue take nothing more, and reports whether it was empty. A sealed queue cannot be used until
+// the catalog has deleted it, so a queue is sealed only while the catalog can be reached.
 func (b *Broker) seal(ctx context.Context, uid id.QueueUID, ifUnused bool) (bool, error) {
 	if err := b.group.Confirm(ctx); err != nil {
 		return false, serving.ErrStale(err)

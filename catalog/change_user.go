@@ -59,8 +59,8 @@ func (c *ChangeUser) Of(u *User) User {
 	return out
 }
 
-// changeUser applies the command to the user as it is now. Was makes it a compare-and-set: of two
-// concurrent password changes that looked at the same hash, the second is refused.
+// changeUser applies the command to the user as it is now. Was makes it a compare-and-set: of two concurrent password
+// changes that read the same hash, the second is refused.
 func (v *View) changeUser(c *ChangeUser) (Reply, *Error) {
 	e := Error{Code: CodePreconditionFailed, Kind: "user", Name: c.Name}
 	old, exists := v.users.get(c.Name)

@@ -60,8 +60,8 @@ func (c *Cluster) dropForgotten() {
 
 // setPeer gives the transport the address of a peer. Gossip knows addresses of living nodes better
 // than the catalog, and the IP address at which it met a node better than what names
-// resolve to: DNS answers from before may last for half a minute. The address that the
-// node advertises stays the second choice, for it may be behind a router.
+// resolve to: DNS answers from before may last for half a minute. The address that the node advertises stays the
+// second choice, because the node may be behind a router.
 func (c *Cluster) setPeer(n id.NodeID, addr string) {
 	if n == c.cfg.Node || addr == "" {
 		return

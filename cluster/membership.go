@@ -42,15 +42,15 @@ func (c *Cluster) changeMemberships() {
 // nodesPart asks nodes what they host.
 type nodesPart struct{ c *Cluster }
 
-// Own is of membership.Nodes.
+// Own implements membership.Nodes.
 func (p nodesPart) Own(ctx context.Context) (*nodev1.NodeStatusResponse, error) {
 	return calls{c: p.c}.NodeStatus(ctx, &nodev1.NodeStatusRequest{})
 }
 
-// Started is of membership.Nodes.
+// Started implements membership.Nodes.
 func (p nodesPart) Started(r *nodev1.NodeStatusResponse) bool {
 	return StartPhase(r.GetStart().GetPhase()) == StartDone
 }
 
-// Steady is of membership.Nodes.
+// Steady implements membership.Nodes.
 func (p nodesPart) Steady(n id.NodeID) bool { return p.c.liveness.Steady(n) }

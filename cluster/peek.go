@@ -18,11 +18,11 @@ import (
 
 // Bounds of one call of PeekQueue.
 const (
-	maxPeekLooked = 2000    // messages that are looked at
+	maxPeekLooked = 2000    // messages that are examined
 	maxPeekBytes  = 4 << 20 // stored bytes that are read, if more than one message's
 )
 
-// PeekQueue looks at messages if this node leads their queue.
+// PeekQueue reads messages if this node leads their queue.
 func (s calls) PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*nodev1.PeekQueueResponse, error) {
 	uid := id.QueueUID(r.GetQueue())
 	q := s.c.host.Member(uid)
@@ -41,7 +41,7 @@ func (s calls) PeekQueue(ctx context.Context, r *nodev1.PeekQueueRequest) (*node
 	return peekAt(q, &p), nil
 }
 
-// peekAt looks at a page's worth of messages and returns those that are chosen.
+// peekAt examines a page's worth of messages and returns those that are chosen.
 func peekAt(q *replica.Member, p *leader.Peek) *nodev1.PeekQueueResponse {
 	out := &nodev1.PeekQueueResponse{Leads: true, More: true}
 	from, read := p.From, 0

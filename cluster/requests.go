@@ -9,17 +9,17 @@ import (
 // to the gateway.
 type duplex struct{ c *Cluster }
 
-// HandleRequest is of transport.Handler.
+// HandleRequest implements transport.Handler.
 func (t duplex) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
 	t.c.host.HandleRequest(from, f, reply)
 }
 
-// HandleAnswer is of transport.Handler.
+// HandleAnswer implements transport.Handler.
 func (t duplex) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	t.c.gateway.HandleAnswer(from, f)
 }
 
-// PeerUp is of transport.Handler.
+// PeerUp implements transport.Handler.
 func (t duplex) PeerUp(p transport.Peer) {
 	t.c.admission.AcceptedBy(p.Node)
 	t.c.liveness.ConnectionChanged(p.Node, true)
@@ -27,13 +27,13 @@ func (t duplex) PeerUp(p transport.Peer) {
 	t.c.disks.NotifySoon()
 }
 
-// PeerDown is of transport.Handler.
+// PeerDown implements transport.Handler.
 func (t duplex) PeerDown(p transport.Peer) {
 	t.c.liveness.ConnectionChanged(p.Node, false)
 	t.c.gateway.PeerDown(p)
 }
 
-// Inbound is of transport.Handler.
+// Inbound implements transport.Handler.
 func (t duplex) Inbound(p transport.Peer, up bool) {
 	t.c.host.Inbound(p, up)
 }

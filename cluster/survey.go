@@ -19,16 +19,16 @@ const (
 // lateMux gives liveness the mux, which exists before liveness uses it.
 type lateMux struct{ c *Cluster }
 
-// Silent is of liveness.Transport.
+// Silent implements liveness.Transport.
 func (l lateMux) Silent(n id.NodeID) (time.Duration, bool) { return l.c.mux.Silent(n) }
 
-// Overdue is of liveness.Transport.
+// Overdue implements liveness.Transport.
 func (l lateMux) Overdue(n id.NodeID) time.Duration { return l.c.mux.Overdue(n) }
 
-// Say is of liveness.Transport.
+// Say implements liveness.Transport.
 func (l lateMux) Say() { l.c.mux.Say() }
 
-// Client is of liveness.Transport.
+// Client implements liveness.Transport.
 func (l lateMux) Client(n id.NodeID) (nodev1.NodeClient, error) { return l.c.mux.Client(n) }
 
 // dead reports whether gossip holds a node for dead.

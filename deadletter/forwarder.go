@@ -27,7 +27,7 @@ type Forwarder struct {
 
 	mu      sync.Mutex
 	running bool
-	woken   bool // the backlog had news that the goroutine has not looked at
+	woken   bool // the backlog had changes that the goroutine has not processed
 	hints   []hint
 	holds   []*hold // while there are any, no dead letter is sent
 	stats   Stats

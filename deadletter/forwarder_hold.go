@@ -9,8 +9,8 @@ import (
 // that were not sent by then are taken back.
 const holdWait = time.Second
 
-// oldViewRetry is how often an old view is looked at again: nobody notifies the forwarder that the
-// view was confirmed and has not changed.
+// oldViewRetry is how often an old view is checked again: nobody notifies the forwarder that the view was confirmed
+// and has not changed.
 const oldViewRetry = time.Second
 
 // hold is a request that no dead letter leaves.

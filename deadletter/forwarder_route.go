@@ -69,7 +69,7 @@ func (k *resolver) route(d *quorumq.Discarded) *routed {
 	return &k.way
 }
 
-// barred reports why no message can go on, whatever it is.
+// barred reports why no message at all can be forwarded.
 func barred(v *catalog.View, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded) (Cause, string) {
 	if d.To != nil {
 		return CauseNone, ""

@@ -30,7 +30,7 @@ func (m *Metrics) sendRabbit(ch chan<- prometheus.Metric) {
 	send("erlang_uptime_seconds", "Time since the node started.", gauge, time.Since(m.rabbit.began).Seconds())
 	families, err := m.rabbit.process.Gather()
 	if err != nil {
-		m.src.Logger.Warn("figures of the process could not be had", "error", err) // the others are sent all the same
+		m.src.Logger.Warn("figures of the process could not be had", "error", err) // the others are sent nevertheless
 	}
 	for _, f := range families {
 		switch f.GetName() {

@@ -3,7 +3,7 @@ package quorumq
 import "errors"
 
 // check returns all inconsistencies of the state. If there are none, the queue can process any
-// command. It looks at every message.
+// command. It examines every message.
 func (q *Queue) check() error {
 	if q.drainDeleting && (len(q.subs.order) > 0 || q.subs.unacked.messages > 0) {
 		return inv("%d sessions with %d messages in a queue that is being emptied", len(q.subs.order), q.subs.unacked.messages)

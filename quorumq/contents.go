@@ -13,9 +13,9 @@ type Contents struct {
 	q *Queue
 }
 
-// Contents returns the messages. It does not look at those that are ready, delayed or in the backlog, but takes over their
-// blocks: Restore decodes, checks and encodes each message, which would keep a processor busy for 0.1 s if there are a
-// million.
+// Contents returns the messages. It does not examine those that are ready, delayed or in the backlog, but takes over
+// their blocks: Restore decodes, checks and encodes each message, which would keep a processor busy for 0.1 s if
+// there are a million.
 func (f *Frozen) Contents() (*Contents, error) {
 	f.pack()
 	without := Frozen{rest: f.rest, windows: f.windows, packed: true}

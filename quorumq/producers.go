@@ -71,8 +71,8 @@ func (ps *producers) decided(m *NewMessage, stored bool, now Time) {
 	ps.forget(now)
 }
 
-// find returns the producer with this id, nil if it is not known. It looks at the newest one first,
-// because messages of one producer often follow each other.
+// find returns the producer with this id, nil if it is not known. It checks the newest one first, because messages of
+// one producer often follow each other.
 func (ps *producers) find(id *ProducerID) *producer {
 	if p := ps.newest; p != nil && p.id == *id {
 		return p

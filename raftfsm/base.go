@@ -121,9 +121,9 @@ func (g *Group[R, E]) barred() bool {
 	return r != nil && r.State() == raft.Candidate && g.Behind()
 }
 
-// VotesFor reports whether the member may vote for a candidate whose log ends so. One that is behind
-// votes only for who has all that its group had when it began: an older candidate may count the vote
-// as that of the node's former member.
+// VotesFor reports whether the member may vote for a candidate whose log ends so. One that is behind votes only for a
+// candidate that has all that its group had when it began: an older candidate may count the vote as that of the
+// node's former member.
 func (g *Group[R, E]) VotesFor(lastTerm, lastIndex uint64) bool {
 	return !g.base.Load().exceeds(lastTerm, lastIndex) || !g.Behind()
 }

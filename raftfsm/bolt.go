@@ -258,7 +258,7 @@ func (s *bolt) Entry(index uint64, out *raft.Log) error { return s.read(index, o
 func (s *bolt) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 // StoreLogs implements raft.LogStore. An entry that does not follow the last one, as the
-// first after a snapshot from the leader, begins the log anew.
+// first after a snapshot from the leader, starts the log over.
 func (s *bolt) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil

@@ -73,10 +73,9 @@ func (g *Group[R, E]) Drain(ctx context.Context) {
 	}
 }
 
-// awaitDoubtful has a goroutine wait for raft's word on entries in flight that may never be
-// applied: those of a leadership that is over, and, once a transfer of leadership was
-// tried, those of this one, since raft refuses entries during a transfer and somewhat
-// longer. What raft applies is answered by applyEntry as ever.
+// awaitDoubtful starts a goroutine that waits for raft's result for entries in flight that may never be applied:
+// those of a leadership that is over, and, once a transfer of leadership was tried, those of this one, since raft
+// refuses entries during a transfer and somewhat longer. What raft applies is answered by applyEntry as ever.
 func (g *Group[R, E]) awaitDoubtful() {
 	p := &g.proposer
 	p.mu.Lock()

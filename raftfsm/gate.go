@@ -27,7 +27,7 @@ import (
 // entries move nothing and wait for nothing.
 //
 // It keeps raft from installing a snapshot that has nothing new for this member. Raft would go
-// back to its state, drop the entries behind it, and count them as stored all the same.
+// back to its state, drop the entries behind it, and count them as stored nevertheless.
 //
 // It does not pass on to raft messages about elections that raft must not see, nor entries that raft would refuse
 // without end; see Group.hear.

@@ -386,7 +386,7 @@ func (g *Group[R, E]) shutdown() error {
 		}
 	}
 	err := stopped.Error()
-	g.spawning.Lock()   // who has it sees that the group is stopping from here on
+	g.spawning.Lock()   // a holder sees that the group is stopping from here on
 	g.spawning.Unlock() //nolint:staticcheck // nothing to do in between
 	g.work.Wait()
 	g.bodies.cache.forget(g.c.Group)

@@ -311,8 +311,7 @@ func (p *pusher) answered(n id.NodeID) bool {
 	return !late
 }
 
-// giveUp has a round wait no longer for those of the followers that have not answered, and
-// returns how many they are.
+// giveUp makes a round stop waiting for those of the followers that have not answered, and returns their number.
 func (p *pusher) giveUp(asked []id.NodeID) (silent int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -373,7 +372,8 @@ func (g *Group[R, E]) notifyOne(n id.NodeID, req raft.AppendEntriesRequest) push
 	return pushMatches
 }
 
-// isRefusal reports whether a call's error is the word of the node that was asked, and not of the way to it.
+// isRefusal reports whether a call's error is the answer of the node that was asked, and not a fault of the
+// connection to it.
 func isRefusal(err error) bool {
 	var refused interface{ Refused() bool }
 	return errors.As(err, &refused) && refused.Refused()

@@ -24,7 +24,7 @@ const (
 	barrierTimeout = 2 * time.Second
 )
 
-// Trailing returns how many entries a snapshot of now leaves behind in the log.
+// Trailing returns how many entries a snapshot taken now leaves behind in the log.
 func (g *Group[R, E]) Trailing() uint64 {
 	if g.c.Scarce() {
 		return min(uint64(minTrailing), g.c.TrailingEntries)

@@ -8,9 +8,9 @@ import (
 )
 
 // A list repeats the footer's lines of the records before it in the segment, so that a record
-// that is damaged before the segment has its footer is known all the same: whose it was, and
-// all of it if it is no entry. What is left then is what a damaged record of a sealed segment
-// costs: an entry that cannot be read takes its group, and nothing else.
+// that is damaged before the segment has its footer is known nevertheless: whose it was, and all of it if it is no
+// entry. What is left then is what a damaged record of a sealed segment costs: an entry that cannot be read takes its
+// group, and nothing else.
 //
 // Lists are retained entries of group 0, which does not exist, each followed by a record that marks it as retained.
 // Each list has the lines from the previous list's place on, including that list's.

@@ -81,7 +81,7 @@ func (l *Log) recoverAll() error {
 			l.foundAside(name)
 		case name == inventoryName:
 		case name == newName || strings.HasPrefix(name, sparePrefix):
-			// A spare's number may be given out again, so it is of no use any more.
+			// A spare's number may be given out again, so it can no longer be used.
 			if err := l.dir.Remove(name); err != nil {
 				return fmt.Errorf("wal: %w", err)
 			}
@@ -192,7 +192,7 @@ func (l *Log) recoverUnsealed(s *segment, behind []uint32) error {
 		}
 	}
 	s.end = end
-	// What a torn write has left behind the seal is cut off and never looked at again.
+	// What a torn write has left behind the seal is cut off and never read again.
 	if err := s.file.Sync(); err != nil {
 		return fmt.Errorf("wal: sync %s: %w", segmentName(s.seq), err)
 	}

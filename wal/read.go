@@ -101,8 +101,8 @@ func (g *GroupLog) read(index uint64, at loc, out *raft.Log) error {
 	return nil
 }
 
-// Bounds of Ahead: of what it reads at once, of the other records between two entries that it reads along, in bytes, and
-// of the indexes that it looks at.
+// Bounds of Ahead: of what it reads at once, of the other records between two entries that it reads along, in bytes,
+// and of the indexes that it examines.
 const (
 	readAheadBytes   = 64 << 10
 	readAheadGap     = 1 << 10

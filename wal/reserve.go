@@ -11,21 +11,20 @@ import (
 
 // The reserve is a file without content whose room is taken. When the disk comes to its
 // floor it is given up, so that what frees space can still be written: acknowledgements,
-// purges, deletions, snapshots, and records that are carried. It is put by again when there
-// is room.
+// purges, deletions, snapshots, and records that are carried. It is created again when there is room.
 const (
 	reserveName = "reserve"
 	// maxReserveBytes is enough for some hundred thousand acknowledgements.
 	maxReserveBytes = 64 << 20
 )
 
-// reserve is what is put by; Log.looking guards it.
+// reserve is the reserved space; Log.looking guards it.
 type reserve struct {
 	held    int64 // bytes; 0: it is given up, or never was there
 	refused bool  // the file system does not know how to put room by
 }
 
-// reserveFor returns how many bytes are to be put by on a file system of a size.
+// reserveFor returns how many bytes to reserve on a file system of a size.
 func reserveFor(floor int64, total uint64) int64 {
 	if floor <= 0 || total == math.MaxInt64 { // unlimited, or not known
 		return 0
@@ -33,7 +32,7 @@ func reserveFor(floor int64, total uint64) int64 {
 	return min(floor, maxReserveBytes)
 }
 
-// recoverReserve takes over what an earlier life has put by.
+// recoverReserve takes over what an earlier life has reserved.
 func (l *Log) recoverReserve() error {
 	f, err := l.dir.Open(reserveName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,9 +64,9 @@ func GiveUpReserve(dir vfs.Dir, room uint64) error {
 	return errors.Join(err, dir.SyncDir())
 }
 
-// keepReserve gives the reserve up, or puts it by again, as the free space asks for; coming
-// are bytes that are about to be written. It returns the free space after that. The caller
-// holds looking. A failure costs the reserve, not the log.
+// keepReserve gives the reserve up, or creates it again, depending on the free space; coming are bytes that are about
+// to be written. It returns the free space after that. The caller holds looking. A failure costs the reserve, not the
+// log.
 func (l *Log) keepReserve(free, total uint64, low, floor, coming int64) uint64 {
 	r, want := &l.reserve, reserveFor(floor, total)
 	if l.Failed() != nil {

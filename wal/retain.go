@@ -6,8 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Bounds of one keep record: spans that it names, and chunks of indexes that are looked at
-// while mu is held.
+// Bounds of one keep record: spans that it names, and chunks of indexes that are examined while mu is held.
 const (
 	keepSpans  = 4096
 	keepChunks = 256

@@ -181,7 +181,7 @@ func (l *Log) endSegment(c *chunkOf) error {
 
 // extend writes zeros behind the records if they reach the end of the file. They double a
 // file until they are aheadBytes, so that small logs stay small, and end where the segment
-// will. A crash may leave any part of them: behind the last record nothing is looked at.
+// will. A crash may leave any part of them: behind the last record nothing is read.
 func (l *Log) extend(s *segment, end int64) error {
 	if end < s.full {
 		return nil

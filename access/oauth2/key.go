@@ -42,8 +42,8 @@ type webKey struct {
 	Y         string `json:"y"`
 }
 
-// parseKeys reads a set of keys. It leaves out keys for other purposes and of unknown kinds; faults
-// has the keys that ought to be usable and are not. It is an error if no key is left.
+// parseKeys reads a set of keys. It leaves out keys for other purposes and of unknown kinds; faults has the keys that
+// should be usable and are not. It is an error if no key is left.
 func parseKeys(document []byte) (keys []key, faults []error, err error) {
 	var set struct {
 		Keys []webKey `json:"keys"`

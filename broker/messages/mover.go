@@ -36,7 +36,7 @@ const (
 
 // The phases of an operation on chosen messages.
 const (
-	phaseChoose = "choose" // looks at messages and takes the chosen ones
+	phaseChoose = "choose" // examines messages and takes the chosen ones
 	phaseArrive = "arrive" // waits until the messages that were taken have arrived
 )
 

@@ -116,8 +116,8 @@ func (o *Options) once(ctx context.Context, p plan) error {
 	return err
 }
 
-// judged makes one history in the directory. A history that was recorded before an error is judged all
-// the same: a violation in it outweighs the error.
+// judged makes one history in the directory. A history that was recorded before an error is judged nevertheless: a
+// violation in it outweighs the error.
 func (o *Options) judged(ctx context.Context, p plan, dir string) error {
 	events, report, err := o.record(ctx, p, dir)
 	if err != nil && len(events) == 0 {

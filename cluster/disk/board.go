@@ -68,7 +68,7 @@ func NewBoard(node id.NodeID, path string, mostWaiting int64, log *slog.Logger) 
 	return b
 }
 
-// LookSoon lets this node's disk be looked at without waiting for the next time.
+// LookSoon makes the next check of this node's disk come soon.
 func (b *Board) LookSoon() { wait.Wake(b.looks) }
 
 // NotifySoon has peers notified of this node's disk soon.

@@ -44,7 +44,7 @@ const (
 	// begin is the growth of the pace at each look, at most, until it was felt for the first time. Later it is faster, and
 	// fastest when nothing was felt for more than settled looks.
 	begin, faster, fastest, settled = 1.4, 1.1, 1.25, 3
-	// slowest bounds by how much the pace falls at a look.
+	// slowest bounds by how much the pace falls at one check.
 	slowest = 0.5
 )
 

@@ -37,7 +37,7 @@ type Page struct {
 	Messages []Peeked
 	Next     quorumq.PeekFrom
 	More     bool
-	Looked   int // messages that were looked at
+	Looked   int // messages that were examined
 }
 
 // Peeked is a message in its queue; Detail decides which fields are set.

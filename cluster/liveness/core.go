@@ -34,7 +34,7 @@ func newCore(c Config) *core {
 	}
 }
 
-// peer returns the peer. One that was never looked at counts as lost.
+// peer returns the peer. A node that was never checked counts as lost.
 func (c *core) peer(n id.NodeID) *peer {
 	p := c.peers[n]
 	if p == nil {

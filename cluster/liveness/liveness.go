@@ -72,7 +72,7 @@ type Surveyed struct {
 
 // Answer is what a node knows of a group that it was asked for.
 type Answer struct {
-	Votes         bool // it has a member that would vote for who asks; the log is that member's
+	Votes         bool // it has a member that would vote for the asking node; the log is that member's
 	LastTerm      uint64
 	LastIndex     uint64
 	Leads         bool // it leads the group

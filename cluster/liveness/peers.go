@@ -157,7 +157,7 @@ type belief struct {
 	term  uint64
 }
 
-// deny takes the word of a node that it does not lead a group.
+// deny records a node's answer that it does not lead a group.
 func (c *core) deny(now time.Time, n id.NodeID, b belief) {
 	m := c.groups[b.group]
 	if m == nil || m.leader != n || m.term != b.term {

@@ -54,8 +54,9 @@ func (noJournal) Restored(uint64, uint64)                                      {
 // NoEffects is what catalog commands have as effects.
 type NoEffects struct{}
 
-// Apply carries out a catalog command; one that this build cannot read stops the group. The view is shown when all commands of an entry are carried out: who
-// waits for a view of its index must not see it without one of them (EX-15).
+// Apply carries out a catalog command; one that this build cannot read stops the group. The view is shown when all
+// commands of an entry are carried out: callers that wait for a view of its index must not see it without one of them
+// (EX-15).
 func (m *Machine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog.Reply, NoEffects, error) {
 	cmd, err := catalog.DecodeCommand(header)
 	if err != nil {

@@ -63,8 +63,8 @@ func (g *Group) grow() {
 
 // seated reports what is missing, once in this life, before the catalog bears the loss of another
 // node: this one's vote, while the catalog has votes to give. Whoever restarts or replaces nodes
-// in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its
-// vote stays ready, for its queues need it.
+// in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its vote stays ready,
+// because its queues need it.
 func (g *Group) seated() error {
 	if g.seatedOnce.Load() {
 		return nil

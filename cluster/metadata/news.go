@@ -2,7 +2,7 @@ package metadata
 
 import "sync"
 
-// memberNews wakes all that wait for a change of who is to be a member.
+// memberNews wakes all that wait for a change of the wanted members.
 type memberNews struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change

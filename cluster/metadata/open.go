@@ -54,7 +54,7 @@ func (g *Group) open() error {
 		Transport: cfg.Mux.Raft(id.CatalogGroup),
 		Logger:    cfg.Logger,
 		Driven:    true,
-		// Who has made a change waits until the other nodes have it (EX-15).
+		// The author of a change waits until the other nodes have it (EX-15).
 		PushAtOnce: true,
 		PushAfter:  catalogPush,
 		Hangs:      cfg.Disk.Hangs,

@@ -51,7 +51,7 @@ type sight struct {
 }
 
 // awaitPeer returns when the peer sees the catalog up to an index. ask asks it, and is called by
-// one at a time; if it fails for one who asks, it fails for that one only.
+// one at a time; if it fails for one caller, it fails only for that one.
 func (s *propagation) awaitPeer(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -232,7 +232,7 @@ func rate(p Progress, from int64, took time.Duration) (perSecond float64, rest t
 	return perSecond, rest
 }
 
-// touch wakes who waits for a change. The caller holds mu.
+// touch wakes those that wait for a change. The caller holds mu.
 func (r *Registry) touch(e *entry) {
 	e.op.Version++
 	e.op.Updated = r.c.Now()

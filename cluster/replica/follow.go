@@ -66,7 +66,7 @@ func (h *Host) follow(v *catalog.View) error {
 	return failures
 }
 
-// compare finds the queues that need a look.
+// compare finds the queues that need attention.
 func (h *Host) compare(v *catalog.View) {
 	self, wanted, change := h.cfg.Node, 0, false
 	for was, is := range v.ChangedQueues(h.seen) {
@@ -197,7 +197,7 @@ func (h *Host) Changing() []*Member {
 
 func keys(m map[id.QueueUID]struct{}) []id.QueueUID { return slices.Sorted(maps.Keys(m)) }
 
-// attend does what is due for the queues that need a look. What fails is tried again.
+// attend does what is due for the queues that need attention. What fails is tried again.
 func (h *Host) attend(v *catalog.View) error {
 	current := h.Current(v)
 	var due []*catalog.QueueRecord

@@ -35,9 +35,8 @@ type Host struct {
 	// changes is of capacity 1: the members of a queue that this node leads may have to change.
 	changes chan struct{}
 	joins   chan struct{} // of capacity 1: a member that joins needs a base
-	// The next four belong to the reconcile loop: the view that it followed last; the queues that
-	// need a look; those that are gone and not deleted yet; and whether it has deleted orphaned
-	// files.
+	// The next four belong to the reconcile loop: the view that it followed last; the queues that need attention;
+	// those that are gone and not deleted yet; and whether it has deleted orphaned files.
 	seen   *catalog.View
 	todo   map[id.QueueUID]struct{}
 	toDrop map[id.QueueUID]struct{}

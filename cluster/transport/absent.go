@@ -8,10 +8,9 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// absent holds Raft calls for groups that have no member here but will have one soon, by
-// the word of Config.Absent: a new group that another node has opened first, or one that
-// was closed while nobody used it. They are handed over when the group opens, or refused
-// when that takes too long. Everything is guarded by the mutex of groups.
+// absent holds Raft calls for groups that have no member here but will have one soon, according to Config.Absent: a
+// new group that another node has opened first, or one that was closed while nobody used it. They are handed over
+// when the group opens, or refused when that takes too long. Everything is guarded by the mutex of groups.
 type absent struct {
 	groups map[id.GroupID]*absentCalls
 	calls  int

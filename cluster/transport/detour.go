@@ -32,8 +32,7 @@ func (p *peer) dialDetour(ctx context.Context) (*peerConn, error) {
 }
 
 // dialEither opens a connection: by the direct way, or by a detour if that fails, has failed for
-// long enough, or does not lead there in time. Who answers but does not agree is no matter of
-// the way.
+// long enough, or does not lead there in time. A peer that answers but does not agree is no fault of the route.
 func (p *peer) dialEither(failing time.Duration) (*peerConn, error) {
 	ctx, stop := context.WithCancel(p.ctx)
 	defer stop()

@@ -209,7 +209,7 @@ func (c *syncCall) complete(resp any, err error) {
 	close(c.done)
 }
 
-// callNow sends a call that is of no use late, and waits for its answer.
+// callNow sends a call that is useless when late, and waits for its answer.
 func (g *group) callNow(to raft.ServerID, c *nodev1.RaftCall) (any, error) {
 	return g.call(to, false, func(request uint64) frame.Out {
 		c.Group, c.Request = uint64(g.id), request

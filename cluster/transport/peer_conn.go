@@ -285,8 +285,8 @@ func (pc *peerConn) forget(request uint64) bool {
 	return held
 }
 
-// refusedError is a peer's word that it did not carry a Raft call out: the way to it is
-// good, but it has no such member, or no room.
+// refusedError is a peer's answer that it did not carry a Raft call out: the way to it is good, but it has no such
+// member, or no room.
 type refusedError struct {
 	node id.NodeID
 	why  string

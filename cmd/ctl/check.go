@@ -36,7 +36,7 @@ func newCheck(s *session) *cobra.Command {
 	return cmd
 }
 
-// look is what checks look at, and certificates too.
+// look is what checks examine, and certificates too.
 type look struct {
 	checks.Look
 
@@ -163,7 +163,7 @@ func (s *session) look(cmd *cobra.Command, args []string, within time.Duration, 
 	return found, err
 }
 
-// certificates finds nodes whose certificate for clients ends soon, or cannot be looked at.
+// certificates finds nodes whose certificate for clients ends soon, or cannot be examined.
 func (l *look) certificates(ctx context.Context) (found []checks.Problem) {
 	for _, n := range l.Status.Nodes {
 		ends, err := certificateEnd(ctx, n.ClientAddress)

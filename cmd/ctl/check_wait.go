@@ -52,7 +52,8 @@ func waitsFor(found []checks.Problem, err error) string {
 	return fmt.Sprintf("%d problems, the first: %s", len(found), first)
 }
 
-// mayPass reports whether a look that failed may succeed later: no node answered, or one that just starts or stops did.
+// mayPass reports whether a check that failed may succeed later: no node answered, or one that just starts or stops
+// did.
 func mayPass(err error) bool {
 	if away := (unreachableError{}); errors.As(err, &away) {
 		return true

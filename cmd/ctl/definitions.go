@@ -51,7 +51,7 @@ func newDefinitionsExport(s *session) *cobra.Command {
 }
 
 // newDefinitionsImport makes `definitions import`. It may run for long, so only a --timeout that is
-// given bounds it. What was imported before an error is printed all the same.
+// given bounds it. What was imported before an error is printed nevertheless.
 func newDefinitionsImport(s *session) *cobra.Command {
 	var dryRun, all bool
 	cmd := &cobra.Command{

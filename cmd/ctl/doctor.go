@@ -96,7 +96,7 @@ func missing(what string, err error) checks.Problem {
 	return checks.Problem{Check: "collect", Object: what, Problem: "cannot be looked at: " + err.Error(), Remedy: "see that the node runs and that the user has the tag administrator"}
 }
 
-// examine looks at everything. What cannot be looked at hides nothing else.
+// examine examines everything. What cannot be examined hides nothing else.
 func (d *diagnosis) examine(ctx context.Context) (found []checks.Problem) {
 	d.keep("version", map[string]any{"quoratectl": quorate.About("quoratectl"), "at": time.Now().UTC().Format(time.RFC3339)})
 	d.keep("cluster", plain(d.Status))

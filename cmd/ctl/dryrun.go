@@ -38,7 +38,7 @@ func (s *session) dryRun(cmd *cobra.Command, preview func(context.Context, *clie
 }
 
 // queueLoss says for --dry-run what a queue holds. A queue without a leader has no figures, which
-// is no error: it can be deleted all the same.
+// is no error: it can be deleted nevertheless.
 func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
 	q, err := c.GetQueue(ctx, client.QueueRef{VHost: s.vhost, Name: args[0]})
 	if err != nil {

@@ -16,7 +16,7 @@ const staleAfter = 3 * time.Second
 // topSorts are what s goes through.
 func topSorts() []string { return []string{"rate", "ready", "unacked", "dead_letters"} }
 
-// Marks of lines: reverse for headers, bold for what needs a look.
+// Marks of lines: reverse for headers, bold for what needs attention.
 const (
 	reverse = "\x1b[7m"
 	bold    = "\x1b[1m"

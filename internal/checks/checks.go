@@ -20,7 +20,7 @@ type Problem struct {
 	Remedy  string `api:"remedy"`
 }
 
-// Look is what checks look at. Its methods change nothing, and belong to one goroutine at a time.
+// Look is what checks examine. Its methods change nothing, and belong to one goroutine at a time.
 type Look struct {
 	Client *client.Client
 	Status client.ClusterStatus // with details
@@ -50,7 +50,7 @@ func NodeState(n client.ClusterNode) string {
 	return "running"
 }
 
-// nodes returns those that are looked at.
+// nodes returns those that are checked.
 func (l *Look) nodes() []client.ClusterNode {
 	return slices.DeleteFunc(slices.Clone(l.Status.Nodes), func(n client.ClusterNode) bool { return l.Node != "" && n.ID != l.Node })
 }

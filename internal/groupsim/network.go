@@ -49,7 +49,7 @@ func newTransport(n *node, s start) *transport {
 	return &transport{node: n, start: s, rpcs: make(chan raft.RPC), closed: make(chan struct{})}
 }
 
-// change lets calls look again that wait; the run's lock is held.
+// change lets waiting calls check again; the run's lock is held.
 func (r *run) change() {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -65,7 +65,7 @@ func (n *node) start() error {
 	return n.open()
 }
 
-// open is start for who has the turn.
+// open is start for the holder of the turn.
 func (n *node) open() error {
 	n.lives++
 	m := &member{node: n, start: start{n.id, n.lives}, machine: &machine{}}

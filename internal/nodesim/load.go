@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// How often a client publishes, and how often it is looked at what nodes say.
+// How often a client publishes, and how often the nodes' answers are checked.
 const (
 	publishEvery = 4 * time.Millisecond
 	lookEvery    = 3 * time.Millisecond

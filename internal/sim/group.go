@@ -214,8 +214,8 @@ func (r *replica) cease() {
 	}
 }
 
-// elect makes a node the leader. Of what the leader before had not committed a prefix is
-// committed all the same; nobody is notified.
+// elect makes a node the leader. Of what the leader before had not committed, a prefix is committed nevertheless;
+// nobody is notified.
 func (g *group) elect(n int) {
 	w := g.w
 	if !w.nodes[n].knowsTime() {

@@ -80,7 +80,7 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if r.Code == quorumq.CodeOK || r.Code == quorumq.CodeSingleActive {
 			l.use.at = l.now
 		}
-		if r.Code == quorumq.CodeSingleActive { // its node has spoken all the same
+		if r.Code == quorumq.CodeSingleActive { // its node was active nevertheless
 			l.opens(c.Session, quorumq.CodeOK)
 		} else if l.opens(c.Session, r.Code) && r.Delivery != nil {
 			l.sessions[c.Session] = true

@@ -44,7 +44,7 @@ func (f *watchedFile) changed() bool {
 }
 
 // readAnew takes over the present settings and files as far as that needs no restart. If anything
-// is wrong, it changes nothing, and is called again with each look at the file; the same fault is logged once.
+// is wrong, it changes nothing, and is called again with each check of the file; the same fault is logged once.
 func (n *node) readAnew() {
 	next, err := n.anew.Load()
 	was := n.anew.fault

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/management/rest"
 )
 
-// facts are what the health checks of the HTTP API look at beside the broker.
+// facts are what the health checks of the HTTP API use besides the broker.
 func (n *node) facts() rest.Facts {
 	return rest.Facts{
 		Listeners: n.listeners, Certificates: n.certificateEnds, Settings: func() map[string]any { return *n.settings.Load() },

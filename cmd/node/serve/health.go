@@ -29,7 +29,7 @@ type health struct {
 	start   cluster.StartProgress // last reported progress, while ready is nil
 	waits   error                 // why the start waits; nil: it does not
 	ready   func() error          // nil: not started
-	warning func() string         // what an operator should look at although the node serves
+	warning func() string         // what an operator should check although the node serves
 	name    string                // what is wrong with the node's own name; "": nothing
 	written time.Time
 	fault   error
@@ -150,7 +150,7 @@ func (h *health) handler() http.Handler {
 	return mux
 }
 
-// warnings returns what an operator should look at although the node serves.
+// warnings returns what an operator should check although the node serves.
 func (h *health) warnings() string {
 	h.mu.Lock()
 	warning, name := h.warning, h.name

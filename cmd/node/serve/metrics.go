@@ -137,7 +137,7 @@ func (n *node) memoryFigures() metrics.Memory {
 	}
 }
 
-// warning returns what an operator should look at although the node serves; "": nothing.
+// warning returns what an operator should check although the node serves; "": nothing.
 func (n *node) warning() string {
 	if a := n.broker.Alarms.Now(); a != nil {
 		return a.Reason

@@ -135,7 +135,7 @@ func (n *node) running(ctx context.Context) error {
 			return err
 		case <-n.anew.Asked:
 			settings.changed() // it is read now
-			n.anew.fault = ""  // who asks wants to know
+			n.anew.fault = ""  // the caller wants to know
 			n.readAnew()
 		case <-look.C:
 			if settings.changed() || n.anew.fault != "" {

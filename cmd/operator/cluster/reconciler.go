@@ -39,8 +39,8 @@ const (
 	parallel = 4
 )
 
-// Reconciler looks after QuorateClusters. Its fields are set once; Reconcile may be called concurrently,
-// for each cluster once at a time.
+// Reconciler reconciles QuorateClusters. Its fields are set once; Reconcile may be called concurrently, for each
+// cluster once at a time.
 type Reconciler struct {
 	// Client reads from caches but Secrets, ConfigMaps and StorageClasses.
 	Client kube.Client

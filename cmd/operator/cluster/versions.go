@@ -75,7 +75,7 @@ func (v *versions) tooOld(image string) bool {
 }
 
 // instead returns an image in place of one that is too old: the one that the nodes are to have until now, or else the latest
-// that reads what is finalised. If none is known it is the one of until now all the same: nothing changes then.
+// that reads what is finalised. If none is known, it remains the present one: nothing changes then.
 func (v *versions) instead(now string) string {
 	if !v.tooOld(now) {
 		return now

@@ -71,14 +71,14 @@ func New(read kube.Reader, elected <-chan struct{}) *Metrics {
 	}
 }
 
-// Failed counts a look at an object of a kind that ended otherwise than wanted.
+// Failed counts a reconciliation of an object of a kind that ended otherwise than wanted.
 func (m *Metrics) Failed(kind, reason string) {
 	if m != nil {
 		m.errors.WithLabelValues(kind, reason).Inc()
 	}
 }
 
-// Looked records a look at a cluster, and whether its broker answered.
+// Looked records a reconciliation of a cluster, and whether its broker answered.
 func (m *Metrics) Looked(cluster types.NamespacedName, answered bool) {
 	if m == nil {
 		return

@@ -36,7 +36,7 @@ const (
 	Finalizer = v1alpha1.Prefix + "rebalance"
 	// callTimeout bounds the calls of one look.
 	callTimeout = 15 * time.Second
-	// retryWait is when to look again after a cluster could not be asked.
+	// retryWait is when to reconcile again after a cluster could not be asked.
 	retryWait = 10 * time.Second
 	// cancelAge is for how long a deletion waits for a cluster in which it could cancel the operation.
 	cancelAge = time.Minute
@@ -78,7 +78,7 @@ type reconciler struct {
 	metrics  *metrics.Metrics
 }
 
-// look is one look at one object.
+// look is one reconciliation of one object.
 type look struct {
 	*reconciler
 	o *v1alpha1.QuorateRebalance
@@ -146,7 +146,7 @@ func (l *look) idle(ctx context.Context, now time.Time) (ctrl.Result, error) {
 	return ctrl.Result{}, l.followed(ctx)
 }
 
-// step carries out the next step and returns when to look again; 0: when something changes.
+// step carries out the next step and returns when to reconcile again; 0: when something changes.
 func (l *look) step(ctx context.Context) (time.Duration, error) {
 	now := time.Now()
 	switch decide(l.o, now) {

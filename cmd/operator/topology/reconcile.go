@@ -47,7 +47,7 @@ type reconciler struct {
 	resync   time.Duration
 }
 
-// Reconcile looks at one object and brings the broker a step closer to it.
+// Reconcile compares one object with the broker, and brings the broker a step closer to it.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	out, err := r.look(ctx, request)
 	if err != nil {

@@ -182,7 +182,7 @@ func (r *reconciler) withSecret(ctx context.Context, o kube.Object) []ctrl.Reque
 	return r.requests(ctx, kube.InNamespace(o.GetNamespace()), kube.MatchingFields{indexSecret: o.GetName()})
 }
 
-// requests asks for a look at all objects that the cache finds.
+// requests asks for a reconciliation of all objects that the cache finds.
 func (r *reconciler) requests(ctx context.Context, by ...kube.ListOption) []ctrl.Request {
 	list := r.kind.list()
 	if err := r.kube.List(ctx, list, by...); err != nil {

@@ -77,13 +77,13 @@ func set(s *v1alpha1.TopologyStatus, generation int64, kind string, is metav1.Co
 	})
 }
 
-// Waits between looks at an object that is not as it should be.
+// Waits between reconciliations of an object that is not as it should be.
 const (
 	shortestWait = 2 * time.Second
 	longestWait  = 5 * time.Minute
 )
 
-// patience returns how long to wait before the next look at something that is wrong since a time: a quarter of its age.
+// patience returns how long to wait before reconciling again what has been wrong since a time: a quarter of its age.
 // So what has just failed is tried soon, what fails for hours seldom, and nothing has to be remembered.
 func patience(since, now time.Time) time.Duration {
 	if since.IsZero() {
