@@ -73,7 +73,7 @@ type changeState struct {
 	shortened bool      // a snapshot was taken for the joining member, or was tried
 	moved     time.Time // when the joining member last made progress
 	applied   uint64    // by the joining member
-	sent      int64     // of a snapshot to it: an attempt that starts over is no progress until it is further than those before
+	sent      int64     // of a snapshot to it: a new attempt is no progress until it is further than those before
 }
 
 // gains records what the joining member has applied and how much of a snapshot was sent to it, and reports whether it

@@ -35,7 +35,7 @@ func (g *Group) AwaitFor(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*n
 func (g *Group) IndexFor(ctx context.Context, _ *nodev1.CatalogIndexRequest) (*nodev1.CatalogIndexResponse, error) {
 	index, leader, err := g.readIndexHere(ctx)
 	if err != nil {
-		return &nodev1.CatalogIndexResponse{NotLeader: true, Leader: string(leader)}, nil //nolint:nilerr // the response reports it
+		return &nodev1.CatalogIndexResponse{NotLeader: true, Leader: string(leader)}, nil //nolint:nilerr // it is in the response
 	}
 	return &nodev1.CatalogIndexResponse{Index: index}, nil
 }

@@ -62,7 +62,7 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 		if len(b) == 0 || b[0] == recordHandshake {
 			return err
 		}
-		_, _ = raw.Write(plainRefused()) // who ignores it is refused too
+		_, _ = raw.Write(plainRefused()) // a caller that ignores it is refused too
 		return refusal{codes.Unauthenticated, fmt.Sprintf("a caller speaks without TLS to node %q: %s", a.m.config.Node, noTLS)}
 	}
 	conn, info, err := a.TransportCredentials.ServerHandshake(looked)
@@ -107,7 +107,7 @@ func (m *Mux) acceptHeartbeats(conn net.Conn, info callerInfo) {
 	from, err := m.admitHeartbeats(metadata.New(hello.GetIdentity()), info)
 	if err != nil {
 		m.log.Debug("refused heartbeats", "error", err)
-		_ = writeHeartbeat(conn, &nodev1.HeartbeatHello{Refusal: err.Error()}) // who ignores it is refused too
+		_ = writeHeartbeat(conn, &nodev1.HeartbeatHello{Refusal: err.Error()}) // a caller that ignores it is refused too
 		return
 	}
 	if writeHeartbeat(conn, &nodev1.HeartbeatHello{Identity: m.identity.values()}) != nil || !late.Stop() {
