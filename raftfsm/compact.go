@@ -53,9 +53,9 @@ func (c *compaction) latest() footprint {
 	return footprint{}
 }
 
-// weigh estimates from the last snapshot and the entries since how many bytes of both the machine needs, and how many
-// it does not, when it holds held bytes. Bodies that are gone count as the snapshot's, because queues release the
-// oldest first.
+// weigh estimates, from the last snapshot and the entries since, how many bytes of both the machine needs, and how
+// many it does not, when it holds held bytes. Bodies that are gone count as the snapshot's, because queues release
+// the oldest first.
 func (c *compaction) weigh(held uint64) (needed, excess int64) {
 	w, since := c.latest(), c.bytes.Load()
 	log := w.log

@@ -153,7 +153,7 @@ func (q *Member) AtRest() (state []byte, index uint64, rest bool) {
 	return f.AppendSnapshot(nil), index, true
 }
 
-// Progress is how many of the members that a node has to open when it starts are open.
+// Progress counts the members that a node has to open when it starts, and those that are open.
 type Progress struct {
 	Electing    bool // all are open and wait for leaders
 	Done, Total uint64
