@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// linkGrace is how long a node that lacks nothing else waits for links to others: a route that is broken for longer
-// must not keep it out of service.
+// linkGrace is how long a node that lacks nothing else waits for the links with others: a route that is broken for
+// longer must not keep it out of service.
 const linkGrace = 10 * time.Second
 
 // linking holds the readiness of a start back until the links of the others reach this node. Before that, queues that

@@ -61,7 +61,7 @@ func (c *core) answer(now time.Time, g id.GroupID) Answer {
 	}
 	live := !m.leads() && c.hasLiveLeader(m) && !c.doubted(now, m.leader)
 	if live && !m.votes(c.config.Node) {
-		// It voted for that leader and has heard nothing since, so no heartbeat would ever show that the leader has
+		// It voted for that leader and was not contacted since, so no heartbeat would ever show that the leader has
 		// stepped down. The leader is asked, so that this answer does not keep the others from electing one.
 		c.peer(m.leader).toAsk = true
 	}
