@@ -124,8 +124,8 @@ func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body 
 	c := ch.c
 	p := &ch.by.publish
 	*p = broker.Publish{
-		VHost: c.vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey, Properties: content.Properties,
-		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: ch.sender,
+		Message: message.Message{Properties: content.Properties, Headers: content.Headers, Exchange: m.Exchange, Body: body},
+		VHost:   c.vhost, RoutingKey: m.RoutingKey, Mandatory: m.Mandatory, Sender: ch.sender,
 		Unit: ch.unit, Chance: chance,
 	}
 	if ch.confirms {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
 )
 
 // errPaused reports that a publish did not run because a rate holds its channel back. It runs
@@ -44,8 +45,8 @@ func (ch *channel) awaitQueues() error {
 	x.resume(c)
 	p := &ch.by.publish
 	*p = broker.Publish{
-		VHost: c.vhost, Exchange: x.m.Exchange, RoutingKey: x.m.RoutingKey, Properties: x.message.Properties,
-		Headers: x.message.Headers, Mandatory: x.m.Mandatory, Sender: ch.sender, Chance: x.chance,
+		Message: message.Message{Properties: x.message.Properties, Headers: x.message.Headers, Exchange: x.m.Exchange},
+		VHost:   c.vhost, RoutingKey: x.m.RoutingKey, Mandatory: x.m.Mandatory, Sender: ch.sender, Chance: x.chance,
 	}
 	c.s.b.NoteQueues(c.ctx, p)
 	x.chance = p.Chance

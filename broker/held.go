@@ -15,7 +15,9 @@ func (b *Broker) NoteQueues(ctx context.Context, m *Publish) {
 	m.Chance = m.chance()
 	p := b.newPublishing()
 	defer p.release()
-	if err := p.prepare(ctx, m); err != nil {
+	err := p.prepare(ctx, m)
+	p.restore(m)
+	if err != nil {
 		return
 	}
 	v := b.view()

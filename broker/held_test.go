@@ -16,7 +16,7 @@ func sendsTo(t *testing.T, b *Broker, s *Sender, queue string, messages int) tim
 	t.Helper()
 	began := time.Now()
 	for range messages {
-		p := &Publish{VHost: "/", RoutingKey: queue, Body: make([]byte, 100), Sender: s}
+		p := &Publish{VHost: "/", RoutingKey: queue, Sender: s, Message: message.Message{Body: make([]byte, 100)}}
 		if err := b.AwaitQuotas(t.Context(), p, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -57,6 +57,14 @@ func TestRateOfQueue(t *testing.T) {
 			sendsTo(t, b, sender(), "rated", 1) // as PublishOne does
 		}
 		lasts(t, "one by one", time.Since(began), 10*time.Second)
+		p := &Publish{VHost: "/", RoutingKey: "nix", Sender: sender()}
+		p.Headers = message.Table{{Name: "BCC", Value: message.Array(message.String("rated"))}}
+		if err := b.AwaitQuotas(t.Context(), p, nil); err != nil {
+			t.Error(err)
+		}
+		if r := publish(t, b, p); r.Queues != 1 {
+			t.Errorf("after the wait for quotas, by BCC: %+v", r)
+		}
 		if d := sendsTo(t, b, sender(), "q", 1000); d != 0 {
 			t.Errorf("into another queue: %v", d)
 		}

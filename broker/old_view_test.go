@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
 )
 
 // behind is the catalog of a node that serves, and whose view is older than it may be.
@@ -55,6 +56,7 @@ func TestPublishByOldView(t *testing.T) {
 	fanout := func(p Publish) Publish { p.Exchange = "amq.fanout"; return p }
 	later := func(p Publish) Publish { p.Exchange = "later"; return p }
 	none := errors.New("no majority")
+	bcc := message.Table{{Name: "BCC", Value: message.Array(message.String("q"))}}
 	for _, row := range []struct {
 		name  string
 		p     Publish
@@ -66,6 +68,7 @@ func TestPublishByOldView(t *testing.T) {
 		{"a queue made meanwhile", Publish{RoutingKey: "q"}, false, nil, "confirmed 1 []", 1},
 		{"a binding made meanwhile", fanout(Publish{}), false, nil, "confirmed 1 []", 1},
 		{"an exchange made meanwhile", later(Publish{}), false, nil, "confirmed 1 []", 1},
+		{"a queue made meanwhile, by BCC", Publish{RoutingKey: "nix", Message: message.Message{Headers: bcc}}, false, nil, "confirmed 1 []", 1},
 		{"mandatory", fanout(Publish{Mandatory: true}), false, nil, "confirmed 1 []", 1},
 		{"still no queue", Publish{RoutingKey: "nix"}, false, nil, "confirmed 0 []", 1},
 		{"still no queue, mandatory", Publish{RoutingKey: "nix", Mandatory: true}, false, nil, "returned 0 []", 1},

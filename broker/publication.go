@@ -11,12 +11,12 @@ import (
 // Publish is a message to be published. Broker.Publish keeps nothing of it after it returns, except
 // what strings and tables refer to.
 type Publish struct {
-	VHost, Exchange string
-	RoutingKey      string
-	Properties      message.Properties
-	Headers         message.Table
-	Body            []byte
-	Mandatory       bool
+	// Message has the properties, the headers, the exchange and the body. The rest of what is stored the broker adds,
+	// and takes off again before Broker.Publish returns.
+	message.Message
+	VHost      string
+	RoutingKey string
+	Mandatory  bool
 	// Producer and ProducerSeq identify the message, so that queues recognise it if it is published
 	// again. ProducerSeq ascends from 1. nil: queues recognise no repeats. The id that Producer
 	// points to must never change.

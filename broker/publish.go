@@ -13,7 +13,6 @@ import (
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/tracing"
 )
@@ -57,6 +56,11 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	if len(p.uids) == 0 && (err == nil || serving.Negative(err)) { // EX-16
 		err = p.confirm(ctx, m, err)
 	}
+	var stored []byte
+	if err == nil && len(p.uids) > 0 {
+		stored = storedForm(&m.Message)
+	}
+	p.restore(m)
 	if why, ok := err.(*failure.Error); ok && why.Class == failure.Unavailable { //nolint:errorlint // as prepare and confirm make it
 		p.refuse(why, m.Producer != nil)
 		return
@@ -76,7 +80,6 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		return
 	}
 	b.clients.Counters.Published.Add(1)
-	stored := message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	nm, asked := newMessage(m, p.ttlMs), m.Properties.AskedPriority()
 	nm.Delay = p.later
 	for len(p.targets) < n {

@@ -73,6 +73,11 @@ func withinLimits(m *message.Message) bool {
 	return len(m.Headers) == 0 || message.CheckTable("headers", m.Headers) == nil
 }
 
+// storedForm returns the bytes of a message that are stored.
+func storedForm(m *message.Message) []byte {
+	return message.Append(make([]byte, 0, storedSizeHint(m)), m)
+}
+
 // What storedSizeHint assumes for parts of a message, in bytes. Too small a value costs a copy,
 // nothing else.
 const (

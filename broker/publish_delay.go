@@ -16,8 +16,8 @@ const headerDelay = "x-delay"
 
 // publishDelay returns when a publish becomes ready: as its own Delay says, or else its header, if the exchange or the
 // vhost looks at the header. A negative header counts as 0, no delay. If the exchange looks at the header, publishDelay
-// also changes the header in stored (DLY-2).
-func publishDelay(v *catalog.View, x *catalog.Exchange, m *Publish, stored *message.Message) (quorumq.Delay, error) {
+// also changes the header (DLY-2).
+func publishDelay(v *catalog.View, x *catalog.Exchange, m *Publish) (quorumq.Delay, error) {
 	if arg, value, reason := m.Delay.check(); reason != "" {
 		return quorumq.Delay{}, wrongDelay(m, arg, value, reason)
 	}
@@ -42,8 +42,8 @@ func publishDelay(v *catalog.View, x *catalog.Exchange, m *Publish, stored *mess
 			"want an integer of at most "+strconv.FormatInt(MaxDelayMs, 10)+" milliseconds")
 	}
 	if delays && ms > 0 {
-		stored.Headers = stored.Headers.Clone()
-		stored.Headers.Set(headerDelay, integer(-ms))
+		m.Headers = m.Headers.Clone()
+		m.Headers.Set(headerDelay, integer(-ms))
 	}
 	return quorumq.Delay{Ms: max(ms, 0)}, nil
 }

@@ -125,25 +125,25 @@ func TestPublishInvalid(t *testing.T) {
 	}{
 		{
 			"size before exchange",
-			Publish{Exchange: "nix", Body: make([]byte, 1001)},
+			Publish{Message: message.Message{Exchange: "nix", Body: make([]byte, 1001)}},
 			"PRECONDITION_FAILED: message in vhost \"/\": body size = 1001: above this broker's limit of 1000 bytes",
 		},
-		{"exchange", Publish{Exchange: "nix"}, `NOT_FOUND: exchange "nix" in vhost "/": does not exist`},
-		{"vhost", Publish{VHost: "v", Exchange: "nix"}, `NOT_FOUND: vhost "v": does not exist`},
-		{"internal", Publish{Exchange: "inner"}, `ACCESS_REFUSED: exchange "inner" in vhost "/": is internal`},
+		{"exchange", Publish{Message: message.Message{Exchange: "nix"}}, `NOT_FOUND: exchange "nix" in vhost "/": does not exist`},
+		{"vhost", Publish{VHost: "v", Message: message.Message{Exchange: "nix"}}, `NOT_FOUND: vhost "v": does not exist`},
+		{"internal", Publish{Message: message.Message{Exchange: "inner"}}, `ACCESS_REFUSED: exchange "inner" in vhost "/": is internal`},
 		{
 			"expiration",
-			Publish{Properties: message.Properties{Expiration: "5ms"}},
+			Publish{Message: message.Message{Properties: message.Properties{Expiration: "5ms"}}},
 			`PRECONDITION_FAILED: message in vhost "/": expiration = "5ms": want milliseconds`,
 		},
 		{
 			"empty expiration",
-			Publish{Properties: message.Properties{Has: message.HasExpiration}},
+			Publish{Message: message.Message{Properties: message.Properties{Has: message.HasExpiration}}},
 			`PRECONDITION_FAILED: message in vhost "/": expiration = ""`,
 		},
 		{
 			"CC",
-			Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}},
+			Publish{Message: message.Message{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}},
 			`PRECONDITION_FAILED: message in vhost "/": header CC = "q": want an array of routing keys, have string`,
 		},
 		{
@@ -153,7 +153,7 @@ func TestPublishInvalid(t *testing.T) {
 		},
 		{
 			"property",
-			Publish{Properties: message.Properties{AppID: strings.Repeat("k", 256)}},
+			Publish{Message: message.Message{Properties: message.Properties{AppID: strings.Repeat("k", 256)}}},
 			`PRECONDITION_FAILED: message in vhost "/": app_id = "kkk`,
 		},
 	}
@@ -200,7 +200,7 @@ func TestPublishResults(t *testing.T) {
 				return q
 			}, "q0", "q1")
 			for range 3 { // the second and third use what the first has left
-				r := publish(t, b, &Publish{VHost: "/", Exchange: "amq.fanout", Token: 7})
+				r := publish(t, b, &Publish{VHost: "/", Token: 7, Message: message.Message{Exchange: "amq.fanout"}})
 				if got := fmt.Sprintf("%d: %d %v", r.Kind, r.Queues, r.Rejections); got != row.want || r.Token != 7 {
 					t.Errorf("result %s with token %d, want %s", got, r.Token, row.want)
 				}
@@ -234,13 +234,13 @@ func TestPublishedToExchanges(t *testing.T) {
 	}
 	for _, sender := range []*Sender{nil, s} {
 		for _, p := range []Publish{
-			{Exchange: "amq.fanout"},
+			{Message: message.Message{Exchange: "amq.fanout"}},
 			{RoutingKey: "q0"},
-			{Exchange: "amq.fanout"},
+			{Message: message.Message{Exchange: "amq.fanout"}},
 			{RoutingKey: "nix"},
-			{Exchange: "amq.topic"},
-			{Exchange: "nix"},
-			{Exchange: "amq.fanout", Body: make([]byte, 1001)},
+			{Message: message.Message{Exchange: "amq.topic"}},
+			{Message: message.Message{Exchange: "nix"}},
+			{Message: message.Message{Exchange: "amq.fanout", Body: make([]byte, 1001)}},
 		} {
 			p.VHost, p.Sender = "/", sender
 			publish(t, b, &p)
@@ -310,7 +310,7 @@ func TestRefusalsByCause(t *testing.T) {
 	b := testBroker(t, func(string) enqueuer { return q }, "a", "b")
 	for _, err := range []error{traffic.ErrRefused, disk.ErrNoSpace, traffic.ErrUnavailable, traffic.ErrDrainDeleting, traffic.ErrUnknownOutcome, nil} {
 		q.err = err
-		publish(t, b, &Publish{VHost: "/", Exchange: "amq.fanout"})
+		publish(t, b, &Publish{VHost: "/", Message: message.Message{Exchange: "amq.fanout"}})
 	}
 	if got, want := b.clients.Counters.Refusals.ByCause(), map[string]uint64{"maxlen": 2, "no_space": 2, "unavailable": 4, "unknown": 2}; !maps.Equal(got, want) {
 		t.Errorf("counted %v, want %v", got, want)
@@ -331,7 +331,7 @@ func TestNotTakenAtOnce(t *testing.T) {
 			return waiting
 		}, order...)
 		var got []Result
-		p := &Publish{VHost: "/", Exchange: "amq.fanout", Producer: &ProducerID{1}, ProducerSeq: 7, Token: 7}
+		p := &Publish{VHost: "/", Producer: &ProducerID{1}, ProducerSeq: 7, Token: 7, Message: message.Message{Exchange: "amq.fanout"}}
 		b.Publish(t.Context(), p, func(r Result) { got = append(got, r) })
 		if len(got) != 1 || !got[0].NotTaken || got[0].Token != 7 || got[0].Rejections[0].Queue != "full" {
 			t.Fatalf("%q: results %+v", order, got)
@@ -360,16 +360,23 @@ func TestPublishStored(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {}, "c": {}}
 	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")
 	p := &Publish{
-		VHost: "/", RoutingKey: "a", Body: []byte("body"),
-		Properties: message.Properties{Expiration: "+0060", Priority: 200, ContentType: "text/plain"},
-		Headers: message.Table{
-			{Name: "CC", Value: message.Array(message.String("b"), message.Int64(1))},
-			{Name: "BCC", Value: message.Array(message.String("c"), message.String("a"))},
-			{Name: "own", Value: message.Bool(true)},
+		VHost: "/", RoutingKey: "a",
+		Message: message.Message{
+			Body:       []byte("body"),
+			Properties: message.Properties{Expiration: "+0060", Priority: 200, ContentType: "text/plain"},
+			Headers: message.Table{
+				{Name: "CC", Value: message.Array(message.String("b"), message.Int64(1))},
+				{Name: "BCC", Value: message.Array(message.String("c"), message.String("a"))},
+				{Name: "own", Value: message.Bool(true)},
+			},
 		},
 	}
+	given := fmt.Sprint(*p)
 	if r := publish(t, b, p); r.Kind != Confirmed || r.Queues != 3 {
 		t.Fatalf("result %+v", r)
+	}
+	if left := fmt.Sprint(*p); left != given {
+		t.Errorf("the caller's message is %s afterwards, was %s", left, given)
 	}
 	for name, q := range ends {
 		if len(q.got) != 1 || q.got[0] != (quorumq.NewMessage{Size: 4, TTLMs: 60, Priority: 31}) {
@@ -397,7 +404,7 @@ func TestPublishAllocations(t *testing.T) {
 		t.Skip("allocations are not those of a normal build")
 	}
 	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q0", "q1")
-	p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Body: make([]byte, 900)}
+	p := &Publish{VHost: "/", RoutingKey: "q", Message: message.Message{Exchange: "amq.fanout", Body: make([]byte, 900)}}
 	done := func(Result) {}
 	n := testing.AllocsPerRun(1000, func() { b.Publish(context.Background(), p, done) })
 	if n > 1 {
@@ -423,7 +430,7 @@ func BenchmarkPublish(b *testing.B) {
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			x := testBrokerOf(b, Config{MaxBodyBytes: 1000, Tracer: row.tracer}, func(string) enqueuer { return discarding{} }, row.queues...)
-			p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Headers: row.headers, Body: make([]byte, 900)}
+			p := &Publish{VHost: "/", RoutingKey: "q", Message: message.Message{Exchange: "amq.fanout", Headers: row.headers, Body: make([]byte, 900)}}
 			done := func(Result) {}
 			ctx := context.Background()
 			b.ReportAllocs()

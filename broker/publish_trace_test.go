@@ -47,7 +47,7 @@ func TestUntracedPublishAllocations(t *testing.T) {
 	defer flush()
 	count := func(x *tracing.Tracer, h message.Table) float64 {
 		b := testBrokerOf(t, Config{MaxBodyBytes: 1000, Tracer: x}, func(string) enqueuer { return discarding{} }, "q0", "q1")
-		p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Headers: h, Body: make([]byte, 900)}
+		p := &Publish{VHost: "/", RoutingKey: "q", Message: message.Message{Exchange: "amq.fanout", Headers: h, Body: make([]byte, 900)}}
 		done := func(Result) {}
 		return testing.AllocsPerRun(1000, func() { b.Publish(context.Background(), p, done) })
 	}
@@ -71,10 +71,10 @@ func TestPublishSpans(t *testing.T) {
 	ends := map[string]*answering{"a": {}, "b": {err: errDropped}}
 	b := testBrokerOf(t, Config{MaxBodyBytes: 1000, Tracer: x}, func(name string) enqueuer { return ends[name] }, "a", "b")
 	for _, p := range []*Publish{
-		{VHost: "/", RoutingKey: "a", Headers: parentHeaders("01")},
-		{VHost: "/", Exchange: "amq.fanout", Headers: parentHeaders("01")},
-		{VHost: "/", RoutingKey: "none", Mandatory: true, Headers: parentHeaders("01")},
-		{VHost: "/", Exchange: "none", Headers: parentHeaders("01")},
+		{VHost: "/", RoutingKey: "a", Message: message.Message{Headers: parentHeaders("01")}},
+		{VHost: "/", Message: message.Message{Exchange: "amq.fanout", Headers: parentHeaders("01")}},
+		{VHost: "/", RoutingKey: "none", Mandatory: true, Message: message.Message{Headers: parentHeaders("01")}},
+		{VHost: "/", Message: message.Message{Exchange: "none", Headers: parentHeaders("01")}},
 		{VHost: "/", RoutingKey: "a"},
 	} {
 		publish(t, b, p)

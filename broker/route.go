@@ -18,16 +18,23 @@ import (
 type routed struct {
 	b        *Broker
 	exchange *catalog.Exchange // that it is published to
-	msg      message.Message   // in its stored form
+	given    given
 	ttlMs    int64
 	later    quorumq.Delay
-	keys     []string
+	keys     []string // memory of the message's RoutingKeys
 	routing  catalog.Publication
 	uids     []id.QueueUID // the queues that it is routed to
 }
 
-// prepare checks the message in the order of PUB-1, fills msg, and routes.
+// given is what prepare replaces in a message.
+type given struct {
+	expiration string
+	headers    message.Table
+}
+
+// prepare checks the message in the order of PUB-1, gives it its stored form, and routes. restore must follow.
 func (r *routed) prepare(ctx context.Context, m *Publish) error {
+	r.given = given{m.Expiration, m.Headers}
 	most := r.b.cfg.MaxBodyBytes
 	if len(m.Body) > most { // MSG-2
 		return tooLarge(m, most)
@@ -46,14 +53,12 @@ func (r *routed) prepare(ctx context.Context, m *Publish) error {
 		return err
 	}
 	r.exchange = x
-	r.msg.Properties, r.msg.Headers = m.Properties, m.Headers
-	r.msg.Exchange, r.msg.Body = m.Exchange, m.Body
-	if r.ttlMs, err = expiration(&r.msg); err != nil {
+	if r.ttlMs, err = expiration(&m.Message); err != nil {
 		about := aboutMessage(m)
 		about.Problem = failure.ProblemExpiration
 		return failure.Translate(err, about)
 	}
-	if r.keys, err = routingKeys(&r.msg, m.RoutingKey, r.keys); err != nil {
+	if r.keys, err = routingKeys(&m.Message, m.RoutingKey, r.keys); err != nil {
 		return aboutKeys(failure.Translate(err, aboutMessage(m)), m.Headers)
 	}
 	if m.Exchange == "" { // AM-3
@@ -65,24 +70,32 @@ func (r *routed) prepare(ctx context.Context, m *Publish) error {
 	if err := permitUserID(m, &right); err != nil {
 		return err
 	}
-	if !withinLimits(&r.msg) {
-		if err := message.CheckLimits(&r.msg, most); err != nil {
+	if !withinLimits(&m.Message) {
+		if err := message.CheckLimits(&m.Message, most); err != nil {
 			return failure.Translate(err, aboutMessage(m))
 		}
 	}
-	if r.later, err = publishDelay(v, x, m, &r.msg); err != nil {
+	if r.later, err = publishDelay(v, x, m); err != nil {
 		return err
 	}
-	headers := r.msg.Headers
-	if h, known := v.VHost(m.VHost); known && h.ImportDeaths && message.ImportDeaths(&r.msg) { // G-11
-		headers = r.msg.Headers.Merged(message.DeathHeaders(&r.msg))
+	headers := m.Headers
+	if h, known := v.VHost(m.VHost); known && h.ImportDeaths && message.ImportDeaths(&m.Message) { // G-11
+		headers = m.Headers.Merged(message.DeathHeaders(&m.Message))
 	}
 	r.routing = catalog.Publication{
-		Keys: r.msg.RoutingKeys, Headers: headers, Properties: &r.msg.Properties,
+		Keys: m.RoutingKeys, Headers: headers, Properties: &m.Properties,
 		Chance: m.chance(), Local: r.b.leads, Alternate: r.b.alternate,
 	}
 	r.uids, err = v.Route(m.VHost, m.Exchange, &r.routing, r.uids[:0])
 	return failure.Translate(err, aboutMessage(m))
+}
+
+// restore takes off what prepare has added to the message.
+func (r *routed) restore(m *Publish) {
+	m.Expiration, m.Headers = r.given.expiration, r.given.headers
+	m.RoutingKeys, m.BCCCount = nil, 0
+	m.Deaths, m.FirstDeath, m.LastDeath = nil, message.DeathOrigin{}, message.DeathOrigin{}
+	r.given, r.routing = given{}, catalog.Publication{}
 }
 
 // confirm makes sure that a message has no queue: if the view was too old to decide that, it waits
@@ -95,6 +108,7 @@ func (r *routed) confirm(ctx context.Context, m *Publish, found error) error {
 	if err := r.b.catalog.AwaitFresh(ctx); err != nil {
 		return serving.ErrStale(err)
 	}
+	r.restore(m)
 	return r.prepare(ctx, m)
 }
 
@@ -111,9 +125,8 @@ func (b *Broker) permitPublish(v *catalog.View, m *Publish) (permission.SendRigh
 	return s.mayPublish(v, m.VHost, m.Exchange)
 }
 
-// release drops the message but keeps the slices.
+// release drops what belongs to the message but keeps the slices.
 func (r *routed) release() {
 	clear(r.keys)
 	r.exchange = nil
-	r.msg, r.routing = message.Message{}, catalog.Publication{}
 }

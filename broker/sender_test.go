@@ -83,10 +83,10 @@ func TestUserIDIsCheckedLast(t *testing.T) {
 		class failure.Class
 		arg   string
 	}{
-		{"no right", Publish{Exchange: "amq.fanout"}, failure.AccessRefused, ""},
-		{"no exchange", Publish{Exchange: "nix"}, failure.NotFound, ""},
-		{"expiration", Publish{Properties: message.Properties{Expiration: "soon"}}, failure.PreconditionFailed, "expiration"},
-		{"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}, failure.PreconditionFailed, "header CC"},
+		{"no right", Publish{Message: message.Message{Exchange: "amq.fanout"}}, failure.AccessRefused, ""},
+		{"no exchange", Publish{Message: message.Message{Exchange: "nix"}}, failure.NotFound, ""},
+		{"expiration", Publish{Message: message.Message{Properties: message.Properties{Expiration: "soon"}}}, failure.PreconditionFailed, "expiration"},
+		{"CC", Publish{Message: message.Message{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}}, failure.PreconditionFailed, "header CC"},
 		{"user_id alone", Publish{RoutingKey: "q"}, failure.PreconditionFailed, "user_id"},
 	} {
 		row.p.VHost, row.p.Sender, row.p.Properties.UserID = "/", s, "somebody"
@@ -106,7 +106,7 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 		t.Fatal(err)
 	}
 	try := func(x string) error {
-		return publish(t, b, &Publish{VHost: "/", Exchange: x, RoutingKey: "q", Sender: s}).Err
+		return publish(t, b, &Publish{VHost: "/", RoutingKey: "q", Sender: s, Message: message.Message{Exchange: x}}).Err
 	}
 	if err := try(""); err != nil {
 		t.Error(err)

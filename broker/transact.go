@@ -6,7 +6,6 @@ import (
 
 	"github.com/quorate/quorate/broker/failure"
 	"github.com/quorate/quorate/cluster/gateway"
-	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -43,13 +42,13 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 	made, bodies := make([]quorumq.Output, len(outputs)), make([][]byte, len(outputs))
 	for i := range outputs {
 		o := &outputs[i]
-		r.msg = message.Message{}
 		if err := r.prepareOutput(ctx, o); err != nil {
 			b.clients.Counters.Invalid.Add(1)
 			return err
 		}
 		made[i] = quorumq.Output{Exchange: o.Exchange, Size: uint32(len(o.Body))} // D-5
-		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&r.msg)), &r.msg)
+		bodies[i] = storedForm(&o.Message)
+		r.restore(o)
 	}
 	if err := b.cluster.Gateway().Transact(ctx, t, held, made, bodies); err != nil {
 		return failure.Translate(err, by.About(err, about))

@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/message"
 )
 
 // PUB-9: no queue gets anything before the commit. Then each gets its share at once, in the order
@@ -21,7 +22,7 @@ func TestUnit(t *testing.T) {
 	var u Unit
 	var results []string
 	publish := func(exchange, key string) {
-		b.Publish(t.Context(), &Publish{VHost: "/", Exchange: exchange, RoutingKey: key, Body: []byte(key), Unit: &u}, func(r Result) {
+		b.Publish(t.Context(), &Publish{VHost: "/", RoutingKey: key, Unit: &u, Message: message.Message{Exchange: exchange, Body: []byte(key)}}, func(r Result) {
 			results = append(results, fmt.Sprint(key, " ", r.Kind, " ", r.Queues))
 		})
 	}
@@ -64,7 +65,7 @@ func TestUnitIsNotStored(t *testing.T) {
 			var u Unit
 			rejected := 0
 			for range row.count {
-				b.Publish(t.Context(), &Publish{VHost: "/", RoutingKey: "q", Body: make([]byte, row.body), Unit: &u}, func(r Result) {
+				b.Publish(t.Context(), &Publish{VHost: "/", RoutingKey: "q", Unit: &u, Message: message.Message{Body: make([]byte, row.body)}}, func(r Result) {
 					if r.Kind == Rejected && r.Rejections[0].Cause == CauseUnavailable {
 						rejected++
 					}

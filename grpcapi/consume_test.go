@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/testnode"
+	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -48,7 +49,7 @@ func fill(ctx context.Context, t *testing.T, b *broker.Broker, queue string, mes
 	}
 	stored := make(chan broker.Result, messages)
 	for range messages {
-		b.Publish(ctx, &broker.Publish{VHost: "/", RoutingKey: queue, Body: body}, func(r broker.Result) { stored <- r })
+		b.Publish(ctx, &broker.Publish{VHost: "/", RoutingKey: queue, Message: message.Message{Body: body}}, func(r broker.Result) { stored <- r })
 		if r := <-stored; r.Kind != broker.Confirmed {
 			t.Fatalf("%+v", r)
 		}

@@ -23,8 +23,8 @@ func vhostOf(name string) string {
 // setPublish converts a message of the API to a publish; it overwrites out.
 func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 	*out = broker.Publish{
-		VHost: vhostOf(m.GetVhost()), Exchange: m.GetExchange(), RoutingKey: m.GetRoutingKey(),
-		Body: m.GetBody(), Mandatory: m.GetMandatory(),
+		Message: message.Message{Exchange: m.GetExchange(), Body: m.GetBody()},
+		VHost:   vhostOf(m.GetVhost()), RoutingKey: m.GetRoutingKey(), Mandatory: m.GetMandatory(),
 		Delay: broker.Delay{AtMs: m.GetDeliverAtMs(), AfterMs: m.GetDelayMs()},
 	}
 	if raw := m.GetRawRoutingKey(); len(raw) > 0 {

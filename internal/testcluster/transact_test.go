@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/broker/identity"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
 )
 
 // G-22: a pipeline that settles each input together with its output loses and repeats no
@@ -209,7 +210,7 @@ func TestStreamTransactions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b.SettleAndPublish(ctx, token, ids, sender, []broker.Publish{{RoutingKey: "out", Body: []byte(fmt.Sprint(ids))}})
+		return b.SettleAndPublish(ctx, token, ids, sender, []broker.Publish{{RoutingKey: "out", Message: message.Message{Body: []byte(fmt.Sprint(ids))}}})
 	}
 	token, err := s.SettleToken(ctx)
 	if err != nil {

@@ -42,7 +42,8 @@ func (c *call) publication() (*broker.Publish, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &broker.Publish{VHost: c.vhost(), Exchange: c.exchange(), Mandatory: true}
+	p := &broker.Publish{VHost: c.vhost(), Mandatory: true}
+	p.Exchange = c.exchange()
 	var errs [4]error
 	p.RoutingKey, errs[0] = body.need("routing_key")
 	p.Body, errs[1] = payload(body)
