@@ -303,7 +303,7 @@ func (x *consumeStream) deliver() (n int, ended bool, err error) {
 	if len(out.taken) == 0 {
 		return 0, false, nil
 	}
-	return len(out.taken), false, x.stream.SendMsg(out.message())
+	return len(out.taken), false, x.stream.SendMsg(out)
 }
 
 // deliverAll sends all deliveries that are there. pending says that the consumer has others, which had no room yet: Ready

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/grpcmem"
 	"github.com/quorate/quorate/internal/testnode"
 	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -27,11 +28,17 @@ func (s *sentStream) Context() context.Context { return s.ctx }
 func (s *sentStream) Send(r *brokerv1.ConsumeResponse) error { return s.SendMsg(r) }
 
 func (s *sentStream) SendMsg(m any) error {
-	r, is := m.(*brokerv1.ConsumeResponse)
-	if !is {
-		return fmt.Errorf("sent a %T", m)
+	p := &grpcmem.Pool{}
+	data, err := answerCodec{grpcmem.NewCodec(p), p}.Marshal(m)
+	if err != nil {
+		return err
 	}
-	s.sent = append(s.sent, proto.CloneOf(r)) // it is used again
+	defer data.Free()
+	r := &brokerv1.ConsumeResponse{}
+	if err := proto.Unmarshal(data.Materialize(), r); err != nil {
+		return err
+	}
+	s.sent = append(s.sent, r)
 	if s.cancelled != nil && r.GetCancelled() != nil {
 		s.cancelled()
 	}
