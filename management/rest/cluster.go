@@ -215,7 +215,7 @@ func (c *call) planDrain() (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	queues, err := c.api.Broker.Queues(c.Context(), "", true)
+	queues, err := c.api.Broker.Queues.List(c.Context(), "", true)
 	if err != nil {
 		return reply{}, err
 	}
