@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 )
 
@@ -76,7 +76,7 @@ func TestNeeds(t *testing.T) {
 		{"leader's node is lost", func(k *core, now time.Time) { k.judge(now, "b", true) }, true, 0},
 		{"all others are lost", func(k *core, now time.Time) { k.judge(now, "b", true); k.judge(now, "c", true) }, true, -1},
 		{"another node is lost", func(k *core, now time.Time) { k.judge(now, "c", true) }, false, -1},
-		{"leader's disk hangs", func(k *core, now time.Time) { k.heartbeat(now, "b", transport.Heartbeat{Stalled: true}) }, true, 0},
+		{"leader's disk hangs", func(k *core, now time.Time) { k.heartbeat(now, "b", pulse.Heartbeat{Stalled: true}) }, true, 0},
 		{"own disk hangs, too", func(k *core, now time.Time) { k.stalled = true; k.judge(now, "b", true) }, true, -1},
 		{"leader unknown", func(k *core, now time.Time) { k.observe(now, 1, follower("", 5)) }, true, 300 * ms},
 		{"leader denies", func(k *core, now time.Time) { k.deny(now, "b", belief{1, 5}) }, true, 0},
@@ -279,7 +279,7 @@ func TestNewMemberCountsOnWhoSteppedDown(t *testing.T) {
 	k := newTestCore("a")
 	now := start()
 	k.judge(now, "b", false)
-	k.heartbeat(now, "b", transport.Heartbeat{})
+	k.heartbeat(now, "b", pulse.Heartbeat{})
 	k.observe(now, 1, observed{state: raft.Follower, leader: "b", term: 2})
 	if len(k.tick(now).ask) > 0 || !k.idle() {
 		t.Fatal("the leader is asked, though nobody needs to know")
@@ -464,7 +464,7 @@ func TestOddPeers(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	said := func(at time.Duration, count uint64) {
-		k.heartbeat(now.Add(at), "b", transport.Heartbeat{Led: count})
+		k.heartbeat(now.Add(at), "b", pulse.Heartbeat{Led: count})
 	}
 	said(0, 7)
 	for d := time.Duration(0); d < 20*time.Second; d += 100 * time.Millisecond {
@@ -495,7 +495,7 @@ func TestOddHeartbeats(t *testing.T) {
 		for d := time.Duration(0); d < 4*time.Second; d += 50 * time.Millisecond {
 			at := now.Add(d)
 			led := b.peer("a").led
-			k.heartbeat(at, "b", transport.Heartbeat{Led: led.count, LedHash: led.sum})
+			k.heartbeat(at, "b", pulse.Heartbeat{Led: led.count, LedHash: led.sum})
 			if len(k.tick(at).ask) > 0 {
 				asked = append(asked, d)
 			}

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 )
 
 // Manager watches peers for the groups that it was given. All methods may be called
-// concurrently. It implements transport.Heartbeats.
+// concurrently. It implements pulse.Heartbeats.
 type Manager struct {
 	config Config
 	wake   chan struct{} // of capacity 1: do not wait for the tick
@@ -129,22 +129,22 @@ func (m *Manager) wakeUp() {
 	wait.Wake(m.wake)
 }
 
-// Late implements transport.Heartbeats: the loop checks at once what is missing.
+// Late implements pulse.Heartbeats: the loop checks at once what is missing.
 func (m *Manager) Late(id.NodeID) { m.wakeUp() }
 
-// Heartbeat implements transport.Heartbeats.
-func (m *Manager) Heartbeat(to id.NodeID) transport.Heartbeat {
+// Heartbeat implements pulse.Heartbeats.
+func (m *Manager) Heartbeat(to id.NodeID) pulse.Heartbeat {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.core.peer(to).led
-	return transport.Heartbeat{Led: d.count, LedHash: d.sum, Stalled: m.core.stalled}
+	return pulse.Heartbeat{Led: d.count, LedHash: d.sum, Stalled: m.core.stalled}
 }
 
-// HandleHeartbeat implements transport.Heartbeats.
-func (m *Manager) HandleHeartbeat(from transport.Peer, b transport.Heartbeat) {
+// HandleHeartbeat implements pulse.Heartbeats.
+func (m *Manager) HandleHeartbeat(from id.NodeID, b pulse.Heartbeat) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.core.heartbeat(time.Now(), from.Node, b)
+	m.core.heartbeat(time.Now(), from, b)
 	m.rouse()
 }
 

@@ -3,7 +3,7 @@ package liveness
 import (
 	"time"
 
-	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 )
 
@@ -69,7 +69,7 @@ func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 }
 
 // heartbeat records what a peer reports about itself.
-func (c *core) heartbeat(now time.Time, n id.NodeID, b transport.Heartbeat) {
+func (c *core) heartbeat(now time.Time, n id.NodeID, b pulse.Heartbeat) {
 	p := c.peer(n)
 	p.said, p.saidAt = digest{b.Led, b.LedHash}, now
 	if p.stalled != b.Stalled {

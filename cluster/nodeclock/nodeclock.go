@@ -218,10 +218,10 @@ func (k *Clock) Warning() string {
 	return fmt.Sprintf("the wall clock of node %q is %s from the time of the cluster, the limit is %s: %s", k.node, signed(k.off), k.limit, clockRemedy)
 }
 
-// Elapsed implements transport.Clock.
+// Elapsed implements pulse.Clock.
 func (k *Clock) Elapsed() time.Duration { return k.source.Elapsed() }
 
-// Claim implements transport.Clock.
+// Claim implements pulse.Clock.
 func (k *Clock) Claim(to id.NodeID) (clock.Claim, *clock.Measured) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,7 +234,7 @@ func (k *Clock) Claim(to id.NodeID) (clock.Claim, *clock.Measured) {
 	return c, nil
 }
 
-// Heard implements transport.Clock.
+// Heard implements pulse.Clock.
 func (k *Clock) Heard(from id.NodeID, c clock.Claim, m *clock.Measured) {
 	k.mu.Lock()
 	k.steering.Heard(from, k.source.Elapsed(), c, m)
@@ -246,7 +246,7 @@ func (k *Clock) Heard(from id.NodeID, c clock.Claim, m *clock.Measured) {
 	wait.Wake(k.heard)
 }
 
-// Restarted implements transport.Clock.
+// Restarted implements pulse.Clock.
 func (k *Clock) Restarted(n id.NodeID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

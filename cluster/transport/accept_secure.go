@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
 
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -43,15 +44,15 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 		return nil, nil, err
 	}
 	if conn := gate.From(raw); conn != nil {
-		repeatEvenly(conn.TCPConn)
+		pulse.RepeatEvenly(conn.TCPConn)
 	}
 	if a.m.config.TLS == nil {
-		head := make([]byte, len(heartbeatPreface))
+		head := make([]byte, len(pulse.Preface))
 		n, err := io.ReadFull(raw, head)
 		switch {
 		case err != nil && n == 0:
 			return nil, nil, err
-		case string(head) == heartbeatPreface:
+		case string(head) == pulse.Preface:
 			return a.heartbeats(raw, callerInfo{conn: gate.From(raw)})
 		}
 		conn, info, err := a.TransportCredentials.ServerHandshake(&lookedAt{Conn: &headed{Conn: raw, head: head[:n]}, look: a.plain})
@@ -68,7 +69,7 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	conn, info, err := a.TransportCredentials.ServerHandshake(looked)
 	looked.keep = false
 	if err == nil {
-		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == heartbeatProtocol {
+		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == pulse.Protocol {
 			return a.heartbeats(conn, callerInfo{info, gate.From(raw)})
 		}
 		return conn, callerInfo{info, gate.From(raw)}, nil
@@ -99,21 +100,21 @@ func (m *Mux) acceptHeartbeats(conn net.Conn, info callerInfo) {
 	defer shut()
 	defer context.AfterFunc(m.ctx, shut)()
 	late := time.AfterFunc(m.config.DialTimeout, shut)
-	r := newHeartbeatReader(conn)
+	r := pulse.NewReader(conn)
 	var hello nodev1.HeartbeatHello
-	if readHeartbeat(r, &hello) != nil {
+	if pulse.Read(r, &hello) != nil {
 		return
 	}
 	from, err := m.admitHeartbeats(metadata.New(hello.GetIdentity()), info)
 	if err != nil {
 		m.log.Debug("refused heartbeats", "error", err)
-		_ = writeHeartbeat(conn, &nodev1.HeartbeatHello{Refusal: err.Error()}) // a caller that ignores it is refused too
+		_ = pulse.Write(conn, &nodev1.HeartbeatHello{Refusal: err.Error()}) // a caller that ignores it is refused too
 		return
 	}
-	if writeHeartbeat(conn, &nodev1.HeartbeatHello{Identity: m.identity.values()}) != nil || !late.Stop() {
+	if pulse.Write(conn, &nodev1.HeartbeatHello{Identity: m.identity.values()}) != nil || !late.Stop() {
 		return
 	}
-	m.log.Debug("heartbeats ended", "peer", from.Node, "error", m.pulse(from.Node).serve(conn, r, from))
+	m.log.Debug("heartbeats ended", "peer", from.Node, "error", m.serveHeartbeats(m.pulses.Of(from.Node), conn, r, from))
 }
 
 // admitHeartbeats is admit for a connection without calls.

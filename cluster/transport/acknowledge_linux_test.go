@@ -94,26 +94,3 @@ func TestAcknowledgeWithin(t *testing.T) {
 		t.Error("an opened connection waits twice as long after each attempt")
 	}
 }
-
-// What the kernel says of a connection: nothing waits once all is acknowledged, and of a closed one it says nothing.
-func TestRetransmissionOf(t *testing.T) {
-	mine, theirs := tcpPair(t)
-	if _, err := mine.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := theirs.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the byte is acknowledged", func() bool {
-		r, known := retransmissionOf(mine)
-		return known && !r.waits && r.fails == 0 && r.until > 0
-	})
-	until(t, "time passes since it was sent", func() bool {
-		r, known := retransmissionOf(mine)
-		return known && r.since >= 20*time.Millisecond
-	})
-	reset(mine)
-	if r, known := retransmissionOf(mine); known {
-		t.Errorf("of a closed connection: %+v", r)
-	}
-}

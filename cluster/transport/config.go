@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/certificate"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -37,8 +38,8 @@ type Config struct {
 	// refused as unimplemented. CallerOf returns the calling node. Its methods must return when
 	// their context ends, because Close waits for them.
 	Calls      nodev1.NodeServer
-	Heartbeats Heartbeats // nil: heartbeats only show that this node lives
-	Clock      Clock      // nil: heartbeats have no readings of clocks
+	Heartbeats pulse.Heartbeats // nil: heartbeats only show that this node lives
+	Clock      pulse.Clock      // nil: heartbeats have no readings of clocks
 	// Absent is called for a Raft call to a group without a member on this node. If it returns
 	// true, the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all such calls are refused.

@@ -127,5 +127,5 @@ func (p *peer) seek(pc *peerConn) error {
 // another one.
 func (pc *peerConn) lostWay() bool {
 	p := pc.pulse
-	return pc.direct() && p.judges(pc.began, pc.remote.Epoch) && p.unanswered(time.Now(), pc.began) >= pc.l.config.DetourAfter+p.leniency()
+	return pc.direct() && p.Judges(pc.began, pc.remote.Epoch) && p.Unanswered(time.Now(), pc.began) >= pc.l.config.DetourAfter+p.Leniency()
 }

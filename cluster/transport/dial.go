@@ -58,7 +58,7 @@ func (p *peer) open(ctx context.Context, via *peerConn) (*peerConn, error) {
 func (p *peer) openAt(ctx context.Context, address string, patient time.Duration, via *peerConn) (*peerConn, error) {
 	c := &p.l.config
 	pc := &peerConn{
-		l: p.l, node: p.node, traffic: &p.traffic, pulse: p.pulse(p.node), address: address, patient: patient, via: via, astray: make(chan struct{}, 1), detached: make(chan struct{}),
+		l: p.l, node: p.node, traffic: &p.traffic, pulse: p.l.pulses.Of(p.node), address: address, patient: patient, via: via, astray: make(chan struct{}, 1), detached: make(chan struct{}),
 		heartbeats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
 		calls: map[uint64]waiter{},
 	}
@@ -83,7 +83,7 @@ func (p *peer) openAt(ctx context.Context, address string, patient time.Duration
 		pc.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
 	})
 	err = pc.openStreams()
-	if err == nil && pc.pulse.asks {
+	if err == nil && pc.pulse.Asks() {
 		pc.heartbeatLine, err = pc.openHeartbeats()
 	}
 	pc.began = time.Now()

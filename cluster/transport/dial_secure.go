@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/quorate/quorate/cluster/certificate"
+	"github.com/quorate/quorate/cluster/pulse"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -99,23 +100,23 @@ func (pc *peerConn) openHeartbeats() (*heartbeatConn, error) {
 	context.AfterFunc(pc.ctx, func() { _ = raw.Close() })
 	if m.config.TLS != nil {
 		c := m.dialTLS(pc.node)
-		c.NextProtos = []string{heartbeatProtocol}
+		c.NextProtos = []string{pulse.Protocol}
 		secure := tls.Client(conn, c)
 		if err := secure.HandshakeContext(pc.ctx); err != nil {
 			return fault(err)
 		}
 		conn = secure
-	} else if _, err := conn.Write([]byte(heartbeatPreface)); err != nil {
+	} else if _, err := conn.Write([]byte(pulse.Preface)); err != nil {
 		return fault(err)
 	}
 	mine := m.identity.values()
 	mine[mdWanted] = string(pc.node)
-	if err := writeHeartbeat(conn, &nodev1.HeartbeatHello{Identity: mine}); err != nil {
+	if err := pulse.Write(conn, &nodev1.HeartbeatHello{Identity: mine}); err != nil {
 		return fault(err)
 	}
-	l := &heartbeatConn{conn: conn, reader: newHeartbeatReader(conn)}
+	l := &heartbeatConn{conn: conn, reader: pulse.NewReader(conn)}
 	var theirs nodev1.HeartbeatHello
-	if err := readHeartbeat(l.reader, &theirs); err != nil {
+	if err := pulse.Read(l.reader, &theirs); err != nil {
 		return fault(err)
 	}
 	if theirs.GetRefusal() != "" {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"github.com/quorate/quorate/cluster/frame"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/grpcmem"
 )
@@ -22,14 +22,12 @@ type local struct {
 	memory    *grpcmem.Pool // of messages that are received or sent
 	ctx       context.Context
 	cancel    context.CancelFunc
-	running   sync.WaitGroup // runs of peers, readers of accepted streams, heartbeats
+	running   sync.WaitGroup // runs of peers, readers of accepted streams, connections for heartbeats
+	pulses    *pulse.Set
 	epochs    epochs
 	refusals  refusals
 	processes processes
-	starved   starved
-	stuck     atomic.Uint64 // connections that were given up because they stood still
-	noLead    atomic.Bool   // peers hand no leadership to members here
-	newEpoch  func(Peer)    // ends connections to the incarnations of a node before this one
+	newEpoch  func(Peer) // ends connections to the incarnations of a node before this one
 }
 
 // noteEpoch drops the connections of older incarnations when a newer one shows up.

@@ -13,13 +13,13 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/grpc"
 
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 )
 
 // Mux is this node's end of all connections. All methods may be called concurrently.
 type Mux struct {
 	local
-	pulses
 	peers
 	groups
 	accepted accepted
@@ -47,15 +47,15 @@ func (m *Mux) watch(n id.NodeID, conn net.Conn) (end func()) {
 	if !is {
 		return func() {}
 	}
-	return m.pulse(n).lines.add(&line{conn: tcp, state: retransmissionOf, giveUp: func(why error) {
-		m.log.Warn("a connection that stands still is cut off", "peer", n, "error", why)
+	return m.pulses.Of(n).Lines.Add(&pulse.Line{Conn: tcp, GiveUp: func(why error) {
+		m.log.Warn("a connection that stands still is cut off", "peer", n, "error", stuckErr(why))
 	}})
 }
 
 // RemovePeer drops the connections to a peer until SetPeer sets it again. It does not wait for PeerDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
 	m.peers.remove(n)
-	m.pulses.remove(n)
+	m.pulses.Remove(n)
 }
 
 // dropOlder ends the connections to incarnations of a node before this one.
@@ -80,7 +80,7 @@ func (m *Mux) Raft(g id.GroupID) raft.Transport {
 
 // Leniency returns how much longer than usual operations on this node may take because it lacks
 // processors.
-func (m *Mux) Leniency() time.Duration { return leniency(m.starved.share.Load(), m.config.PingTimeout) }
+func (m *Mux) Leniency() time.Duration { return m.pulses.Leniency() }
 
 // Cut drops all connections for good, without waiting, so that peers notice at once that this node
 // can no longer serve them. Close must still be called.
@@ -103,6 +103,7 @@ func (m *Mux) Close(ctx context.Context) error {
 		defer close(ended)
 		m.server.Stop()
 		m.running.Wait()
+		m.pulses.Wait()
 	}()
 	select {
 	case <-ended:
@@ -123,28 +124,25 @@ func (m *Mux) Recheck() {
 		}
 	}
 	m.accepted.recheck(m.identity.recheck)
-	for _, p := range m.everyPulse() {
-		p.recheck(m.identity.judge)
-	}
+	m.pulses.Recheck()
 }
+
+// Say sends all peers at once what this node says of itself, not only with the next heartbeat. It does not wait.
+func (m *Mux) Say() { m.pulses.Say() }
 
 // TakeOver sets whether members here take leadership that a peer hands over, which they do at first. A group that
 // elects a leader because it has none may elect them either way, if others cannot lead. Peers are notified.
 func (m *Mux) TakeOver(may bool) {
-	m.noLead.Store(!may)
-	m.Say()
+	m.pulses.TakeOver(may)
 }
 
 // Drains reports whether this node, or a peer according to its last heartbeat, takes over no leadership. A peer of an
 // older version does not report it.
 func (m *Mux) Drains(n id.NodeID) bool {
 	if n == m.config.Node {
-		return m.noLead.Load()
+		return m.pulses.Drains()
 	}
-	p := m.pulse(n)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.drains
+	return m.pulses.Of(n).Drains()
 }
 
 // CalledBy reports whether the connection that a peer opened to this node is up, directly or by a detour. Connected is
@@ -153,8 +151,8 @@ func (m *Mux) CalledBy(n id.NodeID) bool { return m.accepted.whole(n) }
 
 // Stats returns the current statistics.
 func (m *Mux) Stats() Stats {
-	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.starved.share.Load()) / 1000}
-	s.Detours, s.Former, s.Stuck = int(m.detours.Load()), m.removed(), m.stuck.Load()
+	s := Stats{MaxStreamQueueBytes: m.config.MaxStreamQueueBytes, Refused: m.refusals.total(), Starved: float64(m.pulses.Starved()) / 1000}
+	s.Detours, s.Former, s.Stuck = int(m.detours.Load()), m.removed(), m.pulses.Stuck()
 	s.AbsentCalls, s.AbsentRefused = m.waiting()
 	for _, p := range m.all() {
 		ps := p.stats()

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/quorate/quorate/cluster/frame"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/grpcmem"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -35,8 +36,10 @@ func New(c Config) (*Mux, error) {
 		processes: processes{held: map[id.NodeID]*held{}},
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.pulses.init(&m.local, m.overdue)
-	m.peers.init(&m.local, m.pulse)
+	m.pulses = pulse.New(pulse.Config{
+		Life: m.ctx, Node: c.Node, Every: c.HeartbeatEvery, Timeout: c.PingTimeout, Heartbeats: c.Heartbeats, Clock: c.Clock, Overdue: m.overdue,
+	})
+	m.peers.init(&m.local)
 	m.groups.l, m.groups.of = &m.local, map[id.GroupID]*group{}
 	m.accepted.init()
 	m.server = grpc.NewServer(

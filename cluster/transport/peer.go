@@ -17,7 +17,6 @@ import (
 // connecting; mu guards the fields below it.
 type peer struct {
 	l       *local
-	pulse   func(id.NodeID) *pulse
 	between func(id.NodeID) []*peerConn // by which a detour may lead
 	node    id.NodeID
 	ctx     context.Context
@@ -43,10 +42,10 @@ type peer struct {
 // newPeer returns a peer whose run goroutine has still to be started. It begins when after is closed, so
 // that two of one node never connect at once.
 func newPeer(
-	l *local, pulse func(id.NodeID) *pulse, between func(id.NodeID) []*peerConn, node id.NodeID, after <-chan struct{},
+	l *local, between func(id.NodeID) []*peerConn, node id.NodeID, after <-chan struct{},
 ) *peer {
 	p := &peer{
-		l: l, pulse: pulse, between: between, node: node, after: after,
+		l: l, between: between, node: node, after: after,
 		done: make(chan struct{}), kick: make(chan struct{}, 1), up: make(chan struct{}),
 	}
 	p.ctx, p.cancel = context.WithCancel(l.ctx)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cluster/frame"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -46,8 +47,8 @@ type waiter interface {
 type peerConn struct {
 	l             *local
 	node          id.NodeID
-	pulse         *pulse   // the heartbeats with the node
-	traffic       *traffic // counts what the streams carry
+	pulse         *pulse.Pulse // the heartbeats with the node
+	traffic       *traffic     // counts what the streams carry
 	address       string
 	patient       time.Duration // to connect
 	remote        Peer
@@ -105,9 +106,11 @@ func (pc *peerConn) serve(seek func() error) error {
 	all.Go(func() { pc.fail(pc.ping()) })
 	all.Go(func() { pc.fail(seek()) })
 	if pc.heartbeatLine != nil {
-		all.Go(func() { pc.fail(pc.pulse.serve(pc.heartbeatLine.conn, pc.heartbeatLine.reader, pc.remote)) })
+		all.Go(func() {
+			pc.fail(pc.l.serveHeartbeats(pc.pulse, pc.heartbeatLine.conn, pc.heartbeatLine.reader, pc.remote))
+		})
 	} else {
-		pc.pulse.expect()
+		pc.pulse.Expect()
 	}
 	all.Wait()
 	pc.l.log.Debug("peer connection ended", "peer", pc.node, "error", context.Cause(pc.ctx))
@@ -151,7 +154,7 @@ func (pc *peerConn) fail(reason error) {
 func (pc *peerConn) abandon(reason error) {
 	pc.fail(reason)
 	if conn := pc.conn.Load(); conn != nil {
-		reset(conn)
+		pulse.Reset(conn)
 	}
 }
 
@@ -172,7 +175,7 @@ func (pc *peerConn) receive(stream messageReceiver, handle func(*frame.In)) erro
 
 // silent is the error of a connection that is given up because its peer is silent.
 func (pc *peerConn) silent() error {
-	return fmt.Errorf("%w: node %q did not answer within %v", ErrNotConnected, pc.node, pc.pulse.patience())
+	return fmt.Errorf("%w: node %q did not answer within %v", ErrNotConnected, pc.node, pc.pulse.Patience())
 }
 
 // ping asks the peer for a sign of life again and again, and ends when all stays silent. Heartbeats detect silence
@@ -198,7 +201,7 @@ func (pc *peerConn) ping() error {
 			}
 			number++
 		case <-late.C:
-			silent, most := pc.unanswered(), pc.pulse.patience()
+			silent, most := pc.unanswered(), pc.pulse.Patience()
 			if silent >= most {
 				why := pc.silent()
 				pc.abandon(why)

@@ -12,8 +12,7 @@ import (
 
 // peers are the other nodes that this one connects to. mu guards what is below it.
 type peers struct {
-	l       *local
-	pulseOf func(id.NodeID) *pulse
+	l *local
 
 	mu     sync.Mutex
 	of     map[id.NodeID]*peer
@@ -23,8 +22,8 @@ type peers struct {
 }
 
 // init makes a set without peers.
-func (s *peers) init(l *local, pulseOf func(id.NodeID) *pulse) {
-	s.l, s.pulseOf, s.of, s.gone = l, pulseOf, map[id.NodeID]*peer{}, map[id.NodeID]<-chan struct{}{}
+func (s *peers) init(l *local) {
+	s.l, s.of, s.gone = l, map[id.NodeID]*peer{}, map[id.NodeID]<-chan struct{}{}
 }
 
 // remove drops this node's own connection to a peer.
@@ -90,7 +89,7 @@ func (s *peers) ensure(n id.NodeID, set bool) (*peer, error) {
 	case gone != nil && !set:
 		return nil, fmt.Errorf("%w: node %q was removed", ErrUnknownPeer, n)
 	}
-	p := newPeer(s.l, s.pulseOf, s.between, n, gone)
+	p := newPeer(s.l, s.between, n, gone)
 	delete(s.gone, n)
 	s.of[n] = p
 	s.l.running.Go(p.run)

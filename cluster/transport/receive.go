@@ -8,7 +8,7 @@ import (
 
 // receive takes a call from the reader of a stream and never blocks it.
 func (g *group) receive(c inboundCall) {
-	if _, handOver := c.rpc.(*raft.TimeoutNowRequest); handOver && g.l.noLead.Load() {
+	if _, handOver := c.rpc.(*raft.TimeoutNowRequest); handOver && g.l.pulses.Drains() {
 		c.stream.answer(c.request, nil, g.l.noHandOver())
 		return
 	}

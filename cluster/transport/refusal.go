@@ -43,6 +43,9 @@ func overErr(p Peer, seen id.Epoch) error {
 			"older copy, start it with an empty one", p.Epoch, p.Node, seen)}
 }
 
+// stuckErr is why a connection that stands still is given up.
+func stuckErr(why error) error { return fmt.Errorf("%w: %w", ErrNotConnected, why) }
+
 // failedAll is why none of several addresses led to a peer.
 type failedAll []error
 

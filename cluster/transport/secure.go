@@ -15,6 +15,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/cluster/certificate"
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 )
@@ -62,7 +63,7 @@ func (l *local) acceptTLS() *tls.Config {
 		MinVersion:             tls.VersionTLS13,
 		ClientAuth:             tls.RequireAnyClientCert, // VerifyConnection checks it
 		SessionTicketsDisabled: true,
-		NextProtos:             []string{"h2", heartbeatProtocol},
+		NextProtos:             []string{"h2", pulse.Protocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := l.config.TLS()
 			return &own, nil

@@ -3,6 +3,7 @@ package transport
 import (
 	"time"
 
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 )
@@ -17,8 +18,8 @@ func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	if err != nil {
 		return 0, false
 	}
-	p := m.pulse(n)
-	return max(0, max(pc.unanswered(), p.unanswered(time.Now(), pc.began))-p.leniency()), true
+	p := m.pulses.Of(n)
+	return max(0, max(pc.unanswered(), p.Unanswered(time.Now(), pc.began))-p.Leniency()), true
 }
 
 // Overdue returns for how long the next heartbeat of a peer that is connected has been due, less what Silent leaves out
@@ -27,24 +28,24 @@ func (m *Mux) Overdue(n id.NodeID) time.Duration {
 	if _, err := m.connection(n); err != nil {
 		return 0
 	}
-	p := m.pulse(n)
-	return max(0, p.overdueFor(time.Now())-p.leniency())
+	p := m.pulses.Of(n)
+	return max(0, p.OverdueFor(time.Now())-p.Leniency())
 }
 
 // overdue is called when no heartbeat came in time: it reports that, and ends the connection if that lasts,
 // for a process that is stopped keeps its sockets.
-func (m *Mux) overdue(p *pulse) {
-	p.late()
-	pc, err := m.connection(p.node)
+func (m *Mux) overdue(p *pulse.Pulse) {
+	p.Late()
+	pc, err := m.connection(p.Node)
 	if err != nil {
 		return
 	}
-	if !p.judges(pc.began, pc.remote.Epoch) {
+	if !p.Judges(pc.began, pc.remote.Epoch) {
 		return
 	}
-	silent := p.unanswered(time.Now(), pc.began)
-	if silent >= p.patience() {
-		p.giveUp()
+	silent := p.Unanswered(time.Now(), pc.began)
+	if silent >= p.Patience() {
+		p.GiveUp()
 		pc.abandon(pc.silent())
 		m.accepted.drop(pc.remote, pc.silent())
 		return
@@ -52,5 +53,5 @@ func (m *Mux) overdue(p *pulse) {
 	if pc.lostWay() {
 		wait.Wake(pc.astray)
 	}
-	p.due.Reset(lateAfter)
+	p.Again()
 }

@@ -44,26 +44,6 @@ type Handler interface {
 	Inbound(p Peer, up bool)
 }
 
-// Heartbeat is the state that a node sends with each heartbeat.
-type Heartbeat struct {
-	Led     uint64 // number of groups that the sender leads and in which the receiver votes
-	LedHash uint64 // checksum of their ids
-	Stalled bool   // a write to its disk hangs
-}
-
-// Heartbeats fills the heartbeats that this node sends and handles those of its peers. Calls come
-// from the goroutines of streams and must not block.
-type Heartbeats interface {
-	// Heartbeat returns the state to send with the next heartbeat to the peer.
-	Heartbeat(to id.NodeID) Heartbeat
-	// Late reports that a heartbeat of the peer has been missing for a moment, or one of this node
-	// at the peer; Silent returns for how long.
-	Late(from id.NodeID)
-	// HandleHeartbeat handles the state in a peer's heartbeat. It is not called for peers without
-	// Heartbeats.
-	HandleHeartbeat(from Peer, b Heartbeat)
-}
-
 // Errors of sending.
 var (
 	ErrNotConnected = errors.New("transport: no link to the peer")

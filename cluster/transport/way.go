@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -34,7 +35,7 @@ func (pc *peerConn) dialLine(ctx context.Context) (net.Conn, error) {
 	conn, err := pc.dialConn(ctx)
 	if tcp, is := conn.(*net.TCPConn); is && err == nil {
 		pc.conn.Store(tcp)
-		context.AfterFunc(pc.ctx, pc.pulse.lines.add(&line{tcp, retransmissionOf, pc.giveUp, pc.probe}))
+		context.AfterFunc(pc.ctx, pc.pulse.Lines.Add(&pulse.Line{Conn: tcp, GiveUp: func(why error) { pc.giveUp(stuckErr(why)) }, Passed: pc.probe}))
 	}
 	return conn, err
 }
@@ -48,7 +49,7 @@ func (l *local) dial(ctx context.Context, address string, patient time.Duration)
 		return nil, fmt.Errorf("transport: connecting to %s: %w", address, err)
 	}
 	if tcp, is := conn.(*net.TCPConn); is {
-		repeatEvenly(tcp)
+		pulse.RepeatEvenly(tcp)
 		if err := gate.AcknowledgeWithin(tcp, l.config.acknowledgeWithin()); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}

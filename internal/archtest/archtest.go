@@ -48,11 +48,15 @@ func Table() []Package {
 		{Path: "cluster/certificate", Imports: []string{"id"}},
 		{Path: "cluster/frame", Imports: []string{"id", "proto/node/v1", "internal/grpcmem"}, ThirdParty: []string{"grpc", "protobuf", "raft"}},
 		{
-			Path: "cluster/transport", Imports: []string{"id", "clock", "cluster/certificate", "cluster/frame", "proto/node/v1", "internal/grpcmem", "internal/phase", "internal/gate", "internal/wait"},
-			ThirdParty: []string{"grpc", "protobuf", "raft", "sys"},
+			Path: "cluster/pulse", Imports: []string{"id", "clock", "proto/node/v1", "internal/phase", "internal/wait"},
+			ThirdParty: []string{"protobuf", "sys"},
 		},
 		{
-			Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1", "internal/phase", "internal/wait"},
+			Path: "cluster/transport", Imports: []string{"id", "cluster/certificate", "cluster/frame", "cluster/pulse", "proto/node/v1", "internal/grpcmem", "internal/phase", "internal/gate", "internal/wait"},
+			ThirdParty: []string{"grpc", "raft"},
+		},
+		{
+			Path: "cluster/liveness", Imports: []string{"id", "cluster/pulse", "proto/node/v1", "internal/phase", "internal/wait"},
 			ThirdParty: []string{"raft"},
 		},
 		{Path: "cluster/operation", Imports: []string{"id"}},

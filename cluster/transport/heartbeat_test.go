@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
@@ -12,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/pulse"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -19,19 +18,20 @@ import (
 // heartbeatLog is the Heartbeats of a node in a test. mu guards what is below it.
 type heartbeatLog struct {
 	mu   sync.Mutex
-	says Heartbeat
-	got  map[Peer]Heartbeat
+	says pulse.Heartbeat
+	got  map[id.NodeID]pulse.Heartbeat
+	came map[id.NodeID]int
 	late []id.NodeID
 }
 
-func (t *heartbeatLog) Heartbeat(id.NodeID) Heartbeat {
+func (t *heartbeatLog) Heartbeat(id.NodeID) pulse.Heartbeat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.says
 }
 
 // news lets the node say something else.
-func (t *heartbeatLog) news(b Heartbeat) {
+func (t *heartbeatLog) news(b pulse.Heartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.says = b
@@ -43,16 +43,24 @@ func (t *heartbeatLog) Late(n id.NodeID) {
 	t.late = append(t.late, n)
 }
 
-func (t *heartbeatLog) HandleHeartbeat(from Peer, b Heartbeat) {
+func (t *heartbeatLog) HandleHeartbeat(from id.NodeID, b pulse.Heartbeat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.got == nil {
-		t.got = map[Peer]Heartbeat{}
+		t.got, t.came = map[id.NodeID]pulse.Heartbeat{}, map[id.NodeID]int{}
 	}
 	t.got[from] = b
+	t.came[from]++
 }
 
-func (t *heartbeatLog) heard(from Peer, b Heartbeat) bool {
+// times returns how many heartbeats of a node have come.
+func (t *heartbeatLog) times(from id.NodeID) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.came[from]
+}
+
+func (t *heartbeatLog) heard(from id.NodeID, b pulse.Heartbeat) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.got[from] == b
@@ -74,13 +82,13 @@ func TestHeartbeatsReachBothEnds(t *testing.T) {
 			conf2, _ = secureConfig(t, "n2", ca)
 			conf2.Epoch = 3
 		}
-		beats1, beats2 := &heartbeatLog{says: Heartbeat{Led: 7, LedHash: 8}}, &heartbeatLog{says: Heartbeat{Led: 9, Stalled: true}}
+		beats1, beats2 := &heartbeatLog{says: pulse.Heartbeat{Led: 7, LedHash: 8}}, &heartbeatLog{says: pulse.Heartbeat{Led: 9, Stalled: true}}
 		conf1.Heartbeats, conf2.Heartbeats = beats1, beats2
 		conf1.HeartbeatEvery, conf2.HeartbeatEvery = 10*time.Millisecond, 10*time.Millisecond
 		a, b := start(t, conf1), start(t, conf2)
 		meet(a, b)
 		until(t, "both are told", func() bool {
-			return beats1.heard(Peer{Node: "n2", Epoch: 3}, beats2.says) && beats2.heard(Peer{Node: "n1", Epoch: 1}, beats1.says)
+			return beats1.heard("n2", beats2.says) && beats2.heard("n1", beats1.says)
 		})
 		connected(t, a, b)
 		connected(t, b, a)
@@ -104,97 +112,21 @@ func TestHeartbeatsAreSentAtOnce(t *testing.T) {
 	connected(t, a, b)
 	connected(t, b, a)
 	until(t, "both have been heard", func() bool {
-		return beats1.heard(Peer{Node: "n2", Epoch: 3}, Heartbeat{}) && beats2.heard(Peer{Node: "n1", Epoch: 1}, Heartbeat{})
+		return beats1.heard("n2", pulse.Heartbeat{}) && beats2.heard("n1", pulse.Heartbeat{})
 	})
-	for _, news := range []Heartbeat{{Stalled: true}, {Led: 1, LedHash: 2}} {
+	for _, news := range []pulse.Heartbeat{{Stalled: true}, {Led: 1, LedHash: 2}} {
 		beats1.news(news)
 		a.Say()
-		until(t, "the one that is asked is told", func() bool { return beats2.heard(Peer{Node: "n1", Epoch: 1}, news) })
+		until(t, "the one that is asked is told", func() bool { return beats2.heard("n1", news) })
 		beats2.news(news)
 		b.Say()
-		until(t, "the one that asks is told", func() bool { return beats1.heard(Peer{Node: "n2", Epoch: 3}, news) })
+		until(t, "the one that asks is told", func() bool { return beats1.heard("n2", news) })
 	}
 	if d, up := a.Silent("n2"); d != 0 || !up {
 		t.Errorf("the one that asks has been without an answer for %v, connection is up: %v", d, up)
 	}
 	if d, up := b.Silent("n1"); d != 0 || !up {
 		t.Errorf("the one that is asked has been without an answer for %v, connection is up: %v", d, up)
-	}
-}
-
-// Whichever direction is held up, both ends learn of it within one period of each other.
-func TestHeartbeatsJudgeBothDirections(t *testing.T) {
-	const period = 100 * time.Millisecond
-	for _, c := range []struct {
-		name      string
-		hears     bool // the one that is asked hears the asker
-		heardBack bool
-	}{
-		{name: "both ways", hears: true, heardBack: true},
-		{name: "answers are lost", hears: true},
-		{name: "questions are lost", heardBack: true},
-		{name: "silence"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m := &local{config: Config{HeartbeatEvery: period}}
-			asker, asked := &pulse{l: m, asks: true}, &pulse{l: m}
-			now := time.Unix(1000, 0)
-			begin := now
-			asked.last = now
-			for n := uint64(1); n <= 8; n++ {
-				good := n <= 3
-				asker.number = n
-				if asker.since.IsZero() {
-					asker.since = now
-				}
-				if good || c.hears {
-					asked.hear(now, &nodev1.Ping{Number: n, Heard: asker.heard})
-					if good || c.heardBack {
-						asker.hear(now, &nodev1.Ping{Number: n})
-					}
-				}
-				now = now.Add(period)
-			}
-			want := 5 * period // the fourth ping, at 300 ms, is the first one that fails; it is 800 ms
-			if c.hears && c.heardBack {
-				want = 0
-			}
-			if d := asker.unanswered(now, begin); d != want {
-				t.Errorf("the asker has been without an answer for %v, want %v", d, want)
-			}
-			if d := asked.unanswered(now, begin); d != want {
-				t.Errorf("the one that is asked has been without an answer for %v, want %v", d, want)
-			}
-		})
-	}
-}
-
-// A delay is over with the next heartbeat that goes both ways.
-func TestHeartbeatsComeBack(t *testing.T) {
-	m := &local{config: Config{HeartbeatEvery: 100 * time.Millisecond}}
-	p := &pulse{l: m}
-	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	for _, b := range []struct {
-		ms            int
-		number, heard uint64
-		unanswered    time.Duration
-	}{
-		{0, 1, 0, 0},
-		{100, 2, 1, 0},
-		{200, 3, 1, 100 * time.Millisecond}, // the answer of 100 is missing
-		{300, 4, 1, 200 * time.Millisecond},
-		{400, 5, 3, 100 * time.Millisecond}, // those up to 200 came; the one of 300 did not
-		{500, 6, 5, 0},
-	} {
-		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.unanswered == 0) {
-			t.Errorf("after heartbeat %d: %v", b.number, ok)
-		}
-		if d := p.unanswered(at(b.ms), at(0)); d != b.unanswered {
-			t.Errorf("after heartbeat %d one has been missing for %v, want %v", b.number, d, b.unanswered)
-		}
-	}
-	if d := p.unanswered(at(5000), at(4000)); d != 900*time.Millisecond {
-		t.Errorf("a connection of 4000 ms has been without an answer for %v at 5000", d)
 	}
 }
 
@@ -214,10 +146,7 @@ func TestHeartbeatsOfFrozenPeer(t *testing.T) {
 	connected(t, b, a)
 	until(t, "the one that is asked is asked in this connection", func() bool {
 		pc, err := b.connection("n1")
-		p := b.pulse("n1")
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return err == nil && !p.last.Before(pc.began) // before that, nothing is held against the peer
+		return err == nil && b.pulses.Of("n1").Judges(pc.began, 0) // before that, nothing is held against the peer
 	})
 	relay1.freeze()
 	relay2.freeze()
@@ -239,17 +168,11 @@ func TestHeartbeatsThatNeverCome(t *testing.T) {
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.HeartbeatEvery, conf1.PingEvery = time.Hour, time.Hour // it asks once per connection
 	conf2.HeartbeatEvery, conf2.PingTimeout, conf2.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
+	asked := &heartbeatLog{}
+	conf1.Heartbeats, conf2.Heartbeats = &heartbeatLog{}, asked
 	a, b := start(t, conf1), start(t, conf2)
 	a.SetPeer("n2", b.address)
-	p := b.pulse("n1")
-	until(t, "the one that is asked is asked", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.conn != nil && p.number == 2 // the second ping reports what the first one measured
-	})
-	p.mu.Lock()
-	last := p.last
-	p.mu.Unlock()
+	until(t, "the one that is asked is asked", func() bool { return asked.times("n1") == 2 }) // the second ping reports what the first one measured
 	b.SetPeer("n1", a.address)
 	connected(t, b, a)
 	var pc *peerConn
@@ -258,7 +181,7 @@ func TestHeartbeatsThatNeverCome(t *testing.T) {
 		pc, err = b.connection("n1")
 		return err == nil
 	})
-	if !last.Before(pc.began) {
+	if b.pulses.Of("n1").Judges(pc.began, 0) {
 		t.Fatal("the connection began before the heartbeat")
 	}
 	select {
@@ -282,21 +205,11 @@ func TestHeartbeatsOfPeerWithoutWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := b.pulse("n1")
-	until(t, "a heartbeat is missing for too long", func() bool { return p.unanswered(time.Now(), pc.began) > conf2.PingTimeout })
+	p := b.pulses.Of("n1")
+	until(t, "a heartbeat is owed for too long", func() bool { return p.Unanswered(time.Now(), pc.began) > conf2.PingTimeout })
 	b.overdue(p)
 	if err := pc.ctx.Err(); err != nil {
 		t.Errorf("the connection ended: %v", context.Cause(pc.ctx))
-	}
-	// The connection of another process, which is gone, proves nothing either.
-	one, other := net.Pipe()
-	t.Cleanup(func() { _, _ = one.Close(), other.Close() })
-	p.mu.Lock()
-	p.conn, p.peer.Epoch = one, 0
-	p.mu.Unlock()
-	b.overdue(p)
-	if err := pc.ctx.Err(); err != nil {
-		t.Errorf("the connection ended for the connection of an older process: %v", context.Cause(pc.ctx))
 	}
 }
 
@@ -355,34 +268,20 @@ func callHeartbeats(t *testing.T, address string, cert *tls.Certificate, hello m
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(t.Context(), func() { _ = conn.Close() })()
 	if cert == nil {
-		if _, err := conn.Write([]byte(heartbeatPreface)); err != nil {
+		if _, err := conn.Write([]byte(pulse.Preface)); err != nil {
 			t.Fatal(err)
 		}
 	} else {
 		conn = tls.Client(conn, &tls.Config{
-			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{heartbeatProtocol}, Certificates: []tls.Certificate{*cert},
+			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{pulse.Protocol}, Certificates: []tls.Certificate{*cert},
 		})
 	}
-	if err := writeHeartbeat(conn, &nodev1.HeartbeatHello{Identity: hello}); err != nil {
+	if err := pulse.Write(conn, &nodev1.HeartbeatHello{Identity: hello}); err != nil {
 		return err.Error()
 	}
 	var answer nodev1.HeartbeatHello
-	if err := readHeartbeat(newHeartbeatReader(conn), &answer); err != nil {
+	if err := pulse.Read(pulse.NewReader(conn), &answer); err != nil {
 		return err.Error()
 	}
 	return answer.GetRefusal()
-}
-
-// What is too long, cut off or no message is an error, and no more is read for it.
-func TestReadHeartbeatFaults(t *testing.T) {
-	for _, b := range [][]byte{nil, {0}, {0, 5, 1}, {0xff, 0xff, 1, 2, 3}, {0, 2, 0xff, 0xff}} {
-		var m nodev1.Ping
-		if err := readHeartbeat(bufio.NewReaderSize(bytes.NewReader(b), heartbeatHead+maxHeartbeatBytes), &m); err == nil {
-			t.Errorf("%x is read as %v", b, &m)
-		}
-	}
-	var long bytes.Buffer
-	if err := writeHeartbeat(&long, &nodev1.HeartbeatHello{Refusal: strings.Repeat("x", maxHeartbeatBytes)}); err == nil || long.Len() > 0 {
-		t.Errorf("%v, %d bytes", err, long.Len())
-	}
 }

@@ -1,8 +1,14 @@
-package transport
+package pulse
 
 import (
+	"context"
+	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/quorate/quorate/id"
 )
 
 func TestStarved(t *testing.T) {
@@ -61,18 +67,32 @@ func TestLeniency(t *testing.T) {
 func TestStarvationIsReported(t *testing.T) {
 	for name, shares := range map[string][2]uint32{"the asker": {starvation, 0}, "the asked": {0, starvation}, "neither": {0, 0}} {
 		t.Run(name, func(t *testing.T) {
-			conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
-			conf1.HeartbeatEvery, conf2.HeartbeatEvery = time.Hour, time.Hour // nothing is measured
-			a, b := start(t, conf1), start(t, conf2)
-			a.starved.share.Store(shares[0])
-			b.starved.share.Store(shares[1])
-			meet(a, b)
-			p, q := a.pulse("n2"), b.pulse("n1")
-			until(t, "both have heard", func() bool { return p.said() == shares[1] && q.said() == shares[0] })
-			want := a.config.PingTimeout + leniency(max(shares[0], shares[1]), a.config.PingTimeout)
-			if d1, d2 := p.patience(), q.patience(); d1 != want || d2 != want {
-				t.Errorf("patience for %v and %v, want %v", d1, d2, want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				sets := make([]*Set, 2)
+				for i, n := range []id.NodeID{"n1", "n2"} {
+					sets[i] = New(Config{Life: ctx, Node: n, Every: time.Hour, Timeout: time.Second, Overdue: func(*Pulse) {}}) // nothing is measured
+					sets[i].starved.share.Store(shares[i])
+				}
+				pulses := []*Pulse{sets[0].Of("n2"), sets[1].Of("n1")}
+				var running sync.WaitGroup
+				one, other := net.Pipe()
+				for i, conn := range []net.Conn{one, other} {
+					running.Go(func() { _ = pulses[i].Serve(conn, NewReader(conn), 1, func() error { return nil }) })
+				}
+				synctest.Wait()
+				want := time.Second + leniency(max(shares[0], shares[1]), time.Second)
+				if d1, d2 := pulses[0].Patience(), pulses[1].Patience(); d1 != want || d2 != want {
+					t.Errorf("patience for %v and %v, want %v", d1, d2, want)
+				}
+				_, _ = one.Close(), other.Close()
+				stop()
+				running.Wait()
+				for i := range sets {
+					sets[i].Wait()
+					pulses[i].drop()
+				}
+			})
 		})
 	}
 }

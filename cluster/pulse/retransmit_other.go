@@ -1,11 +1,11 @@
 //go:build !linux
 
-package transport
+package pulse
 
 import "net"
 
-// repeatEvenly does nothing: this system is not known to be able to.
-func repeatEvenly(*net.TCPConn) {}
+// RepeatEvenly does nothing: this system is not known to be able to.
+func RepeatEvenly(*net.TCPConn) {}
 
 // retransmissionOf knows nothing: this system is not asked.
 func retransmissionOf(*net.TCPConn) (retransmission, bool) { return retransmission{}, false }

@@ -1,15 +1,13 @@
-package transport
+package pulse
 
 import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -47,9 +45,9 @@ func TestStuck(t *testing.T) {
 func TestProven(t *testing.T) {
 	t.Parallel()
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	asker, asked := &pulse{l: &local{}, asks: true}, &pulse{l: &local{}, last: at(0)}
+	asker, asked := &Pulse{set: New(Config{}), asks: true}, &Pulse{set: New(Config{}), last: at(0)}
 	never := at(5000).Sub(time.Time{})
-	proven := func(step string, p *pulse, want time.Duration) {
+	proven := func(step string, p *Pulse, want time.Duration) {
 		t.Helper()
 		if got := p.provenFor(at(5000)); got != want {
 			t.Errorf("%s: proven for %v, want %v", step, got, want)
@@ -94,7 +92,7 @@ func tcpPair(t *testing.T) (mine, theirs *net.TCPConn) {
 // A connection that is stuck is given up, the other end learns of it at once, and no other connection is touched.
 func TestUnstick(t *testing.T) {
 	t.Parallel()
-	p := &pulse{l: &local{}, node: "n2"}
+	p := &Pulse{set: New(Config{}), Node: "n2"}
 	stuck := retransmission{waits: true, fails: 2, since: 300 * time.Millisecond, until: 800 * time.Millisecond}
 	state := func(r retransmission, known bool) func(*net.TCPConn) (retransmission, bool) {
 		return func(*net.TCPConn) (retransmission, bool) { return r, known }
@@ -103,15 +101,15 @@ func TestUnstick(t *testing.T) {
 	passed := 0
 	add := func(of func(*net.TCPConn) (retransmission, bool)) (theirs *net.TCPConn) {
 		mine, theirs := tcpPair(t)
-		p.lines.add(&line{mine, of, func(err error) { why = append(why, err) }, func() { passed++ }})
+		p.Lines.Add(&Line{Conn: mine, state: of, GiveUp: func(err error) { why = append(why, err) }, Passed: func() { passed++ }})
 		return theirs
 	}
 	bad := add(state(stuck, true))
 	unknown, good := add(state(stuck, false)), add(state(retransmission{}, true))
 	p.unstick(100 * time.Millisecond)
 	const want = `node "n2" answers heartbeats, but the system would send the rest again only in 500ms, after 2 attempts`
-	if len(why) != 1 || !errors.Is(why[0], ErrNotConnected) || !strings.Contains(why[0].Error(), want) || p.l.stuck.Load() != 1 {
-		t.Errorf("given up: %v, counted %d", why, p.l.stuck.Load())
+	if len(why) != 1 || why[0].Error() != want || p.set.Stuck() != 1 {
+		t.Errorf("given up: %v, counted %d", why, p.set.Stuck())
 	}
 	if passed != 2 {
 		t.Errorf("%d connections learn that packets pass, want 2", passed)
@@ -127,54 +125,4 @@ func TestUnstick(t *testing.T) {
 			t.Errorf("the other end of a good one reads %v", err)
 		}
 	}
-}
-
-// Both ends look after the connection of the streams, from when it is opened to its end, and not after that for
-// heartbeats.
-func TestLinesOfPeers(t *testing.T) {
-	plain, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	conf := testConfig("n2", 1)
-	conf.Handler = &recorder{}
-	m, err := New(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &node{Mux: m, address: plain.Addr().String(), served: make(chan error, 1)}
-	go func() { b.served <- m.Serve(gate.New(gate.Config{Name: "peers"}).Listen(plain)) }()
-	t.Cleanup(func() { b.stop(t) })
-	a := start(t, testConfig("n1", 1))
-	a.SetPeer("n2", b.address)
-	connected(t, a, b)
-	opened, accepted := &a.pulse("n2").lines, &b.pulse("n1").lines
-	connects := func() uint64 { return a.Stats().Peers[0].Connects } // of those that were opened to the end
-	until(t, "each end has one connection", func() bool { return len(opened.all()) == 1 && len(accepted.all()) == 1 })
-	old := accepted.all()[0]
-
-	pc, err := a.connection("n2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := connects()
-	pc.abandon(errors.New("for the test"))
-	if _, err := pc.conn.Load().Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a connection that is abandoned takes bytes: %v", err)
-	}
-	until(t, "each end has the next one", func() bool {
-		x, y := opened.all(), accepted.all()
-		return len(x) == 1 && len(y) == 1 && x[0].conn != pc.conn.Load() && y[0] != old && connects() > before
-	})
-
-	theirs := accepted.all()[0]
-	before = connects()
-	theirs.giveUp(ErrNotConnected) // as unstick does
-	reset(theirs.conn)
-	until(t, "the opener connects again", func() bool {
-		x, y := opened.all(), accepted.all()
-		return len(x) == 1 && len(y) == 1 && y[0] != theirs && connects() > before
-	})
-	a.RemovePeer("n2")
-	until(t, "nothing is left", func() bool { return len(opened.all()) == 0 && len(accepted.all()) == 0 })
 }

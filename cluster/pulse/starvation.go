@@ -1,4 +1,4 @@
-package transport
+package pulse
 
 import (
 	"sync/atomic"
@@ -14,7 +14,7 @@ const (
 	// mildStarvation is the share of the time, in thousandths, up to which nobody waits longer, and starvation the
 	// share from which peers wait for mostLeniency.
 	mildStarvation, starvation = 40, 120
-	// mostLeniency is how many PingTimeouts longer a silence may be at most.
+	// mostLeniency is how many timeouts longer a silence may be at most.
 	mostLeniency = 2
 )
 

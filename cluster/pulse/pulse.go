@@ -1,4 +1,4 @@
-package transport
+package pulse
 
 import (
 	"bufio"
@@ -15,20 +15,22 @@ import (
 // lateAfter is how long after it was due a heartbeat counts as late.
 const lateAfter = 50 * time.Millisecond
 
-// pulse is what the heartbeats between this node and a peer show. Of two nodes the one with
+// Pulse is what the heartbeats between this node and a peer show. Of two nodes the one with
 // the smaller id opens the connection and asks, the other one answers at once; each ping
 // says which answer came, so that both know of both directions. mu guards what is below it.
-type pulse struct {
-	l     *local
-	node  id.NodeID
-	asks  bool
-	due   *time.Timer // a heartbeat is late
-	runs  func()      // makes sure that peers are asked
-	lines peerLines   // the connections with the peer for all else
+type Pulse struct {
+	Node id.NodeID // the peer
+	// Lines are the connections with the peer for all else.
+	Lines Lines
+
+	set  *Set
+	asks bool
+	due  *time.Timer // a heartbeat is late
 
 	mu      sync.Mutex
 	conn    net.Conn      // nil: not connected
-	peer    Peer          // on conn
+	epoch   id.Epoch      // of the peer, on conn; 0: never connected
+	refused func() error  // returns why this node refuses the peer now
 	number  uint64        // of the last ping that this node sent if it asks, else heard
 	heard   uint64        // of the last answer that came to the node which asks
 	asked   time.Duration // when ping number was sent, by the clock for measuring
@@ -40,50 +42,50 @@ type pulse struct {
 	drains  bool          // the same
 }
 
-// serve handles what arrives on a connection for heartbeats until it ends. The newest connection counts: the previous
-// one, of the same or an older epoch, is closed.
-func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
+// Serve handles what arrives on a connection for heartbeats until it ends. The newest connection counts: the previous
+// one, of the same or an older epoch, is closed. At each Recheck, refused returns why this node refuses the peer, or nil.
+func (p *Pulse) Serve(conn net.Conn, r *bufio.Reader, epoch id.Epoch, refused func() error) error {
 	p.mu.Lock()
 	old := p.conn
-	if old != nil && p.peer.Epoch > peer.Epoch {
+	if old != nil && p.epoch > epoch {
 		defer p.mu.Unlock()
-		return overErr(peer, p.peer.Epoch)
+		return &OverError{Node: p.Node, Epoch: epoch, Newest: p.epoch}
 	}
-	restarted := p.peer != peer
-	p.conn, p.peer, p.number, p.heard = conn, peer, 0, 0
+	restarted := p.epoch != epoch
+	p.conn, p.epoch, p.refused, p.number, p.heard = conn, epoch, refused, 0, 0
 	p.since, p.proven, p.last, p.drains = time.Time{}, time.Time{}, time.Now(), false
 	p.mu.Unlock()
-	if c := p.l.config.Clock; c != nil && restarted {
-		c.Restarted(p.node)
+	if c := p.set.config.Clock; c != nil && restarted {
+		c.Restarted(p.Node)
 	}
 	if old != nil {
 		_ = old.Close() // it is given up
 	}
 	defer p.end(conn)
-	p.expect()
-	p.runs()
+	p.Expect()
+	p.set.run()
 	if p.asks {
 		p.ask()
 	}
 	for {
 		var b nodev1.Ping
-		if err := readHeartbeat(r, &b); err != nil {
-			return fmt.Errorf("heartbeats of node %q: %w", p.node, err)
+		if err := Read(r, &b); err != nil {
+			return fmt.Errorf("heartbeats of node %q: %w", p.Node, err)
 		}
 		came := p.elapsed()
 		asked, answers := p.askedFor(&b)
 		if now := time.Now(); p.hear(now, &b) {
 			p.unstick(p.provenFor(now))
 		} else {
-			p.late()
+			p.Late()
 		}
-		p.expect()
-		hearClocks(p.l.config.Clock, p.node, p.asks, b.GetClocks(), clock.Exchange{Asked: asked, Heard: came}, answers)
+		p.Expect()
+		hearClocks(p.set.config.Clock, p.Node, p.asks, b.GetClocks(), clock.Exchange{Asked: asked, Heard: came}, answers)
 		if answers && b.GetNumber() == 1 {
 			p.ask() // the peer has not received yet what was measured
 		}
-		if heartbeats := p.l.config.Heartbeats; heartbeats != nil && b.GetReports() {
-			heartbeats.HandleHeartbeat(peer, Heartbeat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
+		if heartbeats := p.set.config.Heartbeats; heartbeats != nil && b.GetReports() {
+			heartbeats.HandleHeartbeat(p.Node, Heartbeat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
 		}
 		if !p.asks {
 			p.send(conn, &nodev1.Ping{Number: b.GetNumber()}, came)
@@ -91,8 +93,19 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 }
 
+// OverError refuses an incarnation of a peer that a newer one has taken the place of.
+type OverError struct {
+	Node          id.NodeID
+	Epoch, Newest id.Epoch
+}
+
+// Error implements error.
+func (e *OverError) Error() string {
+	return fmt.Sprintf("pulse: node %q in epoch %d: epoch %d is connected", e.Node, e.Epoch, e.Newest)
+}
+
 // end takes the connection off, unless a newer one has its place already.
-func (p *pulse) end(conn net.Conn) {
+func (p *Pulse) end(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn == conn {
@@ -101,7 +114,7 @@ func (p *pulse) end(conn net.Conn) {
 }
 
 // ask sends a ping, if there is a connection.
-func (p *pulse) ask() {
+func (p *Pulse) ask() {
 	p.mu.Lock()
 	conn := p.conn
 	if conn == nil {
@@ -119,7 +132,7 @@ func (p *pulse) ask() {
 }
 
 // say sends a heartbeat now: a ping, or the newest answer once more, which is not used to measure times.
-func (p *pulse) say() {
+func (p *Pulse) say() {
 	if p.asks {
 		p.ask()
 		return
@@ -135,20 +148,20 @@ func (p *pulse) say() {
 // send writes a heartbeat with what this node reports about itself. came is when the heartbeat that it answers
 // arrived, 0 if it answers none. The connection is given up long before its buffers are full of heartbeats that
 // nobody reads, so this does not block.
-func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
-	b.Starved, b.Drains = p.l.starved.share.Load(), p.l.noLead.Load()
-	if heartbeats := p.l.config.Heartbeats; heartbeats != nil {
-		says := heartbeats.Heartbeat(p.node)
+func (p *Pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
+	b.Starved, b.Drains = p.set.starved.share.Load(), p.set.drains.Load()
+	if heartbeats := p.set.config.Heartbeats; heartbeats != nil {
+		says := heartbeats.Heartbeat(p.Node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
 	}
-	b.Clocks = clocksTo(p.l.config.Clock, p.node, came)
-	if writeHeartbeat(conn, b) != nil {
+	b.Clocks = clocksTo(p.set.config.Clock, p.Node, came)
+	if Write(conn, b) != nil {
 		_ = conn.Close() // its reader reports that
 	}
 }
 
 // hear takes a heartbeat, and reports whether all before it went both ways.
-func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
+func (p *Pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := b.GetNumber()
@@ -177,32 +190,32 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 
 // unstick gives up the connections with the peer that are stuck, now that a heartbeat sent so long ago has gone both
 // ways. The peer learns of it at once, as its end is reset.
-func (p *pulse) unstick(proven time.Duration) {
-	for _, n := range p.lines.all() {
-		r, known := n.state(n.conn)
+func (p *Pulse) unstick(proven time.Duration) {
+	for _, n := range p.Lines.All() {
+		r, known := n.state(n.Conn)
 		if !known || !r.stuck(proven) {
-			if n.passed != nil {
-				n.passed()
+			if n.Passed != nil {
+				n.Passed()
 			}
 			continue
 		}
-		p.l.stuck.Add(1)
-		n.giveUp(fmt.Errorf("%w: node %q answers heartbeats, but the system would send the rest again only in %v, after %d attempts",
-			ErrNotConnected, p.node, (r.until - r.since).Round(time.Millisecond), r.fails))
-		reset(n.conn)
+		p.set.stuck.Add(1)
+		n.GiveUp(fmt.Errorf("node %q answers heartbeats, but the system would send the rest again only in %v, after %d attempts",
+			p.Node, (r.until - r.since).Round(time.Millisecond), r.fails))
+		Reset(n.Conn)
 	}
 }
 
 // provenFor returns how long ago the newest heartbeat was sent that has gone both ways; if none has, longer than any wait.
-func (p *pulse) provenFor(now time.Time) time.Duration {
+func (p *Pulse) provenFor(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return now.Sub(p.proven)
 }
 
-// unanswered reports for how long a heartbeat has been missing in either direction, 0 if none is. A node
+// Unanswered reports for how long a heartbeat has been missing in either direction, 0 if none is. A node
 // that waits to be asked holds nothing against the peer before its own connection was up.
-func (p *pulse) unanswered(now, began time.Time) time.Duration {
+func (p *Pulse) Unanswered(now, began time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	heard := p.last
@@ -213,64 +226,77 @@ func (p *pulse) unanswered(now, began time.Time) time.Duration {
 }
 
 // overdueFor returns for how long the next heartbeat of the peer has been due, 0 if none ever came.
-func (p *pulse) overdueFor(now time.Time) time.Duration {
+func (p *Pulse) OverdueFor(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.last.IsZero() {
 		return 0
 	}
-	return max(0, now.Sub(p.last)-p.l.config.HeartbeatEvery)
+	return max(0, now.Sub(p.last)-p.set.config.Every)
 }
 
-// missing is unanswered for a peer that was last heard at a time. p.mu is held.
-func (p *pulse) missing(now, heard time.Time) time.Duration {
+// missing is Unanswered for a peer that was last heard at a time. p.mu is held.
+func (p *Pulse) missing(now, heard time.Time) time.Duration {
 	var d time.Duration
 	if !p.since.IsZero() {
 		d = max(1, now.Sub(p.since))
 	}
 	if !p.asks {
-		d = max(d, now.Sub(heard)-p.l.config.HeartbeatEvery)
+		d = max(d, now.Sub(heard)-p.set.config.Every)
 	}
 	return d
 }
 
-// leniency is for how much longer the peer may be silent than where none lacks processors.
-func (p *pulse) leniency() time.Duration {
-	return leniency(max(p.l.starved.share.Load(), p.said()), p.l.config.PingTimeout)
+// Leniency is for how much longer the peer may be silent than where none lacks processors.
+func (p *Pulse) Leniency() time.Duration {
+	return leniency(max(p.set.starved.share.Load(), p.said()), p.set.config.Timeout)
 }
 
 // said is what the peer last reported as the share of the time for which it lacked a processor.
-func (p *pulse) said() uint32 {
+func (p *Pulse) said() uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.starved
 }
 
-// patience is for how long the peer may be silent before its connection is given up.
-func (p *pulse) patience() time.Duration { return p.l.config.PingTimeout + p.leniency() }
+// Patience is for how long the peer may be silent before its connection is given up.
+func (p *Pulse) Patience() time.Duration { return p.set.config.Timeout + p.Leniency() }
 
-// expect waits for the next heartbeat.
-func (p *pulse) expect() { p.due.Reset(p.l.config.HeartbeatEvery + lateAfter) }
+// Expect waits for the next heartbeat.
+func (p *Pulse) Expect() { p.due.Reset(p.set.config.Every + lateAfter) }
 
-// late is called without the lock: what it notifies may ask for Silent at once.
-func (p *pulse) late() {
-	if heartbeats := p.l.config.Heartbeats; heartbeats != nil {
-		heartbeats.Late(p.node)
+// Late is called without the lock: what it notifies may ask for Silent at once.
+func (p *Pulse) Late() {
+	if heartbeats := p.set.config.Heartbeats; heartbeats != nil {
+		heartbeats.Late(p.Node)
 	}
 }
 
-// judges reports whether silence counts against the peer of a connection that began at a time with an epoch of it. One that has to ask
-// and never did may have no way here; with the connection of its process it has one,
-// although the first heartbeat of this connection may never come.
-func (p *pulse) judges(began time.Time, epoch id.Epoch) bool {
+// Asks reports whether this node opens the connection for heartbeats, and asks on it.
+func (p *Pulse) Asks() bool { return p.asks }
+
+// Drains reports whether the peer takes no leadership over, by its last heartbeat.
+func (p *Pulse) Drains() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asks || !p.last.Before(began) || p.conn != nil && p.peer.Epoch == epoch
+	return p.drains
 }
 
-// giveUp ends a connection on which all is silent: it proves no longer that the peer has a
+// Again has the peer looked at once more, soon.
+func (p *Pulse) Again() { p.due.Reset(lateAfter) }
+
+// Judges reports whether silence counts against the peer of a connection that began at a time with an epoch of it. One that has to ask
+// and never did may have no way here; with the connection of its process it has one,
+// although the first heartbeat of this connection may never come.
+func (p *Pulse) Judges(began time.Time, epoch id.Epoch) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asks || !p.last.Before(began) || p.conn != nil && p.epoch == epoch
+}
+
+// GiveUp ends a connection on which all is silent: it proves no longer that the peer has a
 // way here.
-func (p *pulse) giveUp() {
+func (p *Pulse) GiveUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conn != nil {
@@ -280,17 +306,17 @@ func (p *pulse) giveUp() {
 }
 
 // recheck ends the connection of a peer that is refused now.
-func (p *pulse) recheck(judge func(Peer) error) {
+func (p *Pulse) recheck() {
 	p.mu.Lock()
-	conn, peer := p.conn, p.peer
+	conn, refused := p.conn, p.refused
 	p.mu.Unlock()
-	if conn != nil && judge(peer) != nil {
+	if conn != nil && refused() != nil {
 		_ = conn.Close() // it is given up
 	}
 }
 
 // drop forgets a peer that was removed.
-func (p *pulse) drop() {
+func (p *Pulse) drop() {
 	p.due.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,15 +326,15 @@ func (p *pulse) drop() {
 }
 
 // elapsed reads the clock for measuring; 0 without one.
-func (p *pulse) elapsed() time.Duration {
-	if c := p.l.config.Clock; c != nil {
+func (p *Pulse) elapsed() time.Duration {
+	if c := p.set.config.Clock; c != nil {
 		return c.Elapsed()
 	}
 	return 0
 }
 
 // askedFor reports whether a heartbeat answers the newest ping, and when that was sent.
-func (p *pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
+func (p *Pulse) askedFor(b *nodev1.Ping) (asked time.Duration, answers bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked, p.asks && b.GetNumber() == p.number

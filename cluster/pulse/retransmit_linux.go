@@ -1,4 +1,4 @@
-package transport
+package pulse
 
 import (
 	"net"
@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// repeatEvenly has the system try again at even intervals, not at ever longer ones, while a few packets at most are on
+// RepeatEvenly has the system try again at even intervals, not at ever longer ones, while a few packets at most are on
 // their way: those of heartbeats, and those that open a connection. After six attempts the intervals grow. Where the
 // system cannot do this they grow from the first one on.
-func repeatEvenly(c *net.TCPConn) {
+func RepeatEvenly(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return // it is closed, which its reader reports
