@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/replica"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
@@ -18,11 +19,23 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// calls answers peers' calls other than the streams.
+// calls answers peers' calls other than the streams. The parts of package peer answer the calls that have the names of
+// their methods.
 type calls struct {
-	nodev1.UnimplementedNodeServer
+	unanswered
+	*peer.Clients
+	*peer.Operations
+	*peer.Events
+	*peer.Logs
 
 	c *Cluster
+}
+
+// unanswered refuses all calls. It is embedded one level deeper than the parts, so that their methods hide its.
+type unanswered struct{ nodev1.UnimplementedNodeServer }
+
+func (c *Cluster) calls() calls {
+	return calls{Clients: c.everywhere, Operations: c.jobs, Events: c.watched, Logs: c.logs, c: c}
 }
 
 // ProposeCatalog proposes for a peer if this node leads the catalog group.

@@ -110,7 +110,7 @@ func TestLostMember(t *testing.T) {
 			if got := node.host.LostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
 				t.Fatalf("lost members are %v", got)
 			}
-			s, err := calls{c: node.Cluster}.NodeStatus(t.Context(), &nodev1.NodeStatusRequest{})
+			s, err := node.calls().NodeStatus(t.Context(), &nodev1.NodeStatusRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}

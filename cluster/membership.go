@@ -14,7 +14,7 @@ import (
 func (c *Cluster) changeMemberships() {
 	nodes := nodesPart{c}
 	c.leaders = leader.New(leader.Config{
-		Node: c.cfg.Node, View: c.View, Members: c.host, Transport: c.mux, Own: calls{c: c}, CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
+		Node: c.cfg.Node, View: c.View, Members: c.host, Transport: c.mux, Own: c.calls(), CommandTimeout: c.cfg.CommandTimeout, Life: c.ctx,
 	})
 	c.changeSlots = make(chan struct{}, membership.MaxMemberChanges)
 	c.changes = membership.NewChanger(membership.ChangerConfig{
@@ -44,7 +44,7 @@ type nodesPart struct{ c *Cluster }
 
 // Own implements membership.Nodes.
 func (p nodesPart) Own(ctx context.Context) (*nodev1.NodeStatusResponse, error) {
-	return calls{c: p.c}.NodeStatus(ctx, &nodev1.NodeStatusRequest{})
+	return p.c.calls().NodeStatus(ctx, &nodev1.NodeStatusRequest{})
 }
 
 // Started implements membership.Nodes.

@@ -29,21 +29,6 @@ func (s calls) Undrain(ctx context.Context, _ *nodev1.UndrainRequest) (*nodev1.U
 	return &nodev1.UndrainResponse{}, nil
 }
 
-// ListOperations lists this node's operations.
-func (s calls) ListOperations(ctx context.Context, r *nodev1.ListOperationsRequest) (*nodev1.ListOperationsResponse, error) {
-	return s.c.jobs.ListOperations(ctx, r)
-}
-
-// AwaitOperation waits for a change of one of this node's operations.
-func (s calls) AwaitOperation(ctx context.Context, r *nodev1.AwaitOperationRequest) (*nodev1.AwaitOperationResponse, error) {
-	return s.c.jobs.AwaitOperation(ctx, r)
-}
-
-// CancelOperation cancels one of this node's operations.
-func (s calls) CancelOperation(ctx context.Context, r *nodev1.CancelOperationRequest) (*nodev1.CancelOperationResponse, error) {
-	return s.c.jobs.CancelOperation(ctx, r)
-}
-
 // NodeDetails are what a node reports about itself.
 type NodeDetails struct {
 	Draining bool

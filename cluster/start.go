@@ -25,6 +25,7 @@ import (
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 // Start joins the cluster, or founds it with Config.Expect others, and recovers what the
@@ -171,9 +172,10 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return err
 	}
+	c.meet()
 	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.admission.FreshStore, Began: c.admission.Began, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
-		Handler: duplex{c}, Calls: calls{c: c}, Absent: func(g id.GroupID) bool { return c.host.Absent(g) }, Logger: c.log,
+		Handler: duplex{c}, Calls: c.calls(), Absent: func(g id.GroupID) bool { return c.host.Absent(g) }, Logger: c.log,
 		Heartbeats: c.liveness, Clock: c.clock, HeartbeatEvery: heartbeatEvery, PingEvery: pingEvery,
 		Refuse: c.judge.Refuses, Refused: func(n id.NodeID, why string) { c.catalog.RefusedBy(n, why) }, Ended: func(n id.NodeID) { c.host.Ended(n) },
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.admission.TakesPart() },
@@ -185,10 +187,15 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
-	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	return c.storage.Failed() // it may have come before
+}
+
+// meet makes what asks the other nodes and answers them, in what the clients of all have open, in jobs, events and logs.
+func (c *Cluster) meet() {
+	client := func(n id.NodeID) (nodev1.NodeClient, error) { return c.mux.Client(n) } // the transport answers by these parts
+	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: client, Life: c.ctx}
 	c.everywhere = peer.NewClients(c.peers, c.clients, c.epoch, c.StoredBytes)
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	c.logs = peer.NewLogs(c.peers, c.cfg.Lines, c.epoch)
-	return c.storage.Failed() // it may have come before
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/broker/serving"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 )
@@ -36,20 +37,11 @@ type Catalog interface {
 	Propose(context.Context, catalog.Command) (catalog.Reply, error)
 }
 
-// Everywhere asks all nodes what their clients have open; see *peer.Clients, which documents the methods.
-type Everywhere interface {
-	Connections(context.Context) ([]clients.ConnectionInfo, []id.NodeID, error)
-	End(context.Context, id.NodeID, string, clients.Closing) (bool, error)
-	Channels(ctx context.Context, connection string) ([]clients.ChannelInfo, []id.NodeID, error)
-	Consumers(ctx context.Context, vhost, queue string) ([]clients.ConsumerInfo, []id.NodeID, error)
-	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
-}
-
 // Config has the settings and parts of Connections.
 type Config struct {
 	Node        Cluster
 	Catalog     Catalog
-	Everywhere  Everywhere
+	Everywhere  *peer.Clients
 	View        func() *catalog.View
 	Clients     *clients.Registry
 	Policies    *policy.Matcher
@@ -67,7 +59,7 @@ type Config struct {
 type Connections struct {
 	cluster     Cluster
 	catalog     Catalog
-	everywhere  Everywhere
+	everywhere  *peer.Clients
 	view        func() *catalog.View
 	clients     *clients.Registry
 	policies    *policy.Matcher

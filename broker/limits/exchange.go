@@ -116,7 +116,7 @@ func (l *Limits) ask(ctx context.Context, gates []*gate, subjects []clients.Quot
 	for i := range own {
 		stored[i] = own[i].StoredBytes
 	}
-	for n, figures := range l.everywhere.Quotas(ctx, subjects, own) {
+	for n, figures := range l.everywhere.ExchangeQuotas(ctx, subjects, own) {
 		for i, f := range figures {
 			stored[i] += f.StoredBytes
 			gates[i].Learn(n, f)

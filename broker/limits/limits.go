@@ -5,7 +5,6 @@
 package limits
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 )
@@ -26,17 +26,10 @@ type Node interface {
 	StoredBytes(clients.QuotaSubject) uint64
 }
 
-// Everywhere asks all nodes what their clients want to publish and have open; see *peer.Clients, which documents the
-// methods.
-type Everywhere interface {
-	Quotas(ctx context.Context, of []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures
-	UsageElsewhere(ctx context.Context, user, vhost string, queue id.QueueUID) clients.Usage
-}
-
 // Config has the parts of Limits.
 type Config struct {
 	Node       Node
-	Everywhere Everywhere
+	Everywhere *peer.Clients
 	View       func() *catalog.View
 	// Clients is the registry of this node, through which other nodes learn about its gates.
 	Clients     *clients.Registry
@@ -52,7 +45,7 @@ type Config struct {
 // and this node has published for it. All methods may be called concurrently.
 type Limits struct {
 	node        Node
-	everywhere  Everywhere
+	everywhere  *peer.Clients
 	view        func() *catalog.View
 	clients     *clients.Registry
 	policies    *policy.Matcher

@@ -92,7 +92,7 @@ func (l *Limits) published(ctx context.Context, of clients.QuotaSubject) (sum cl
 		sum, _ = g.figuresNow(l.now(), false)
 	}
 	sum.StoredBytes = l.node.StoredBytes(of)
-	for _, figures := range l.everywhere.Quotas(ctx, []clients.QuotaSubject{of}, []clients.QuotaFigures{sum}) {
+	for _, figures := range l.everywhere.ExchangeQuotas(ctx, []clients.QuotaSubject{of}, []clients.QuotaFigures{sum}) {
 		sum.PublishedMessages += figures[0].PublishedMessages
 		sum.PublishedBytes += figures[0].PublishedBytes
 		sum.StoredBytes += figures[0].StoredBytes

@@ -24,8 +24,8 @@ func (c *Clients) ListConnections(context.Context, *nodev1.ListConnectionsReques
 	return out, nil
 }
 
-// EndOwn ends a connection to this node, for another one.
-func (c *Clients) EndOwn(_ context.Context, r *nodev1.EndConnectionRequest) (*nodev1.EndConnectionResponse, error) {
+// EndConnection ends a connection to this node, for another one.
+func (c *Clients) EndConnection(_ context.Context, r *nodev1.EndConnectionRequest) (*nodev1.EndConnectionResponse, error) {
 	return &nodev1.EndConnectionResponse{Ended: c.endOwnConnection(r.GetId(), clients.Closing{By: r.GetBy(), Reason: r.GetReason()})}, nil
 }
 

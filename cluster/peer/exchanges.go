@@ -15,8 +15,8 @@ import (
 // exchangeBatch is how many exchanges are in one response.
 const exchangeBatch = 1000
 
-// SendExchanges sends another node what this node's clients have published to each exchange.
-func (c *Clients) SendExchanges(stream grpc.ServerStreamingServer[nodev1.ExchangeFiguresResponse]) error {
+// ExchangeFigures sends another node what this node's clients have published to each exchange.
+func (c *Clients) ExchangeFigures(_ *nodev1.ExchangeFiguresRequest, stream grpc.ServerStreamingServer[nodev1.ExchangeFiguresResponse]) error {
 	out := &nodev1.ExchangeFiguresResponse{}
 	for _, x := range c.own.ExchangeFigures(c.peers.View) {
 		if len(out.GetExchanges()) == exchangeBatch {

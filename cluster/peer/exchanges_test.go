@@ -23,7 +23,7 @@ func (s *exchangeStream) Send(r *nodev1.ExchangeFiguresResponse) error {
 }
 
 // The counts of thousands of exchanges are sent in parts, each once.
-func TestSendExchanges(t *testing.T) {
+func TestExchangeFigures(t *testing.T) {
 	const exchanges = 2*exchangeBatch + 1
 	c, own := catalog.New(), clients.New()
 	for i := range exchanges {
@@ -36,7 +36,7 @@ func TestSendExchanges(t *testing.T) {
 		own.ExchangeCounts(x, c.View).Add(i)
 	}
 	s := &exchangeStream{}
-	if err := NewClients(&Peers{View: c.View}, own, 1, nil).SendExchanges(s); err != nil {
+	if err := NewClients(&Peers{View: c.View}, own, 1, nil).ExchangeFigures(&nodev1.ExchangeFiguresRequest{}, s); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

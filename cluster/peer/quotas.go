@@ -8,9 +8,9 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Quotas sends the other nodes this node's figures of subjects, and returns theirs. Those that do not
+// ExchangeQuotas sends the other nodes this node's figures of subjects, and returns theirs. Those that do not
 // answer within 2 s are left out.
-func (c *Clients) Quotas(ctx context.Context, subjects []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures {
+func (c *Clients) ExchangeQuotas(ctx context.Context, subjects []clients.QuotaSubject, own []clients.QuotaFigures) map[id.NodeID][]clients.QuotaFigures {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	request := &nodev1.QuotasRequest{Node: string(c.peers.Node), Figures: quotaFiguresToProto(own)}
@@ -33,8 +33,8 @@ func (c *Clients) Quotas(ctx context.Context, subjects []clients.QuotaSubject, o
 	return all
 }
 
-// ExchangeQuotas takes the figures of another node, and returns this one's.
-func (c *Clients) ExchangeQuotas(_ context.Context, r *nodev1.QuotasRequest) (*nodev1.QuotasResponse, error) {
+// Quotas takes the figures of another node, and returns this one's.
+func (c *Clients) Quotas(_ context.Context, r *nodev1.QuotasRequest) (*nodev1.QuotasResponse, error) {
 	figures := quotaFigures(r.GetFigures())
 	if len(figures) != len(r.GetSubjects()) {
 		return &nodev1.QuotasResponse{}, nil
