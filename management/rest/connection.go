@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// connectionRoutes are about clients' connections, their channels and consumers.
+// connectionRoutes are about clients' connections.
 func connectionRoutes() []route {
 	return []route{
 		{method: "GET", path: "/api/connections", tag: management, always: true, serve: listConnections, query: listQuery(), says: "clients' connections to all nodes"},
@@ -20,8 +20,6 @@ func connectionRoutes() []route {
 		{method: "GET", path: userConnections, tag: management, always: true, serve: listUserConnections, query: listQuery(), says: "the connections of a user"},
 		{method: "DELETE", path: userConnections, tag: administrator, act: closesUserConnections, serve: closeUserConnections, says: "closes the connections of a user; the clients get the text of the header X-Reason"},
 		{method: "GET", path: "/api/vhosts/{vhost}/connections", tag: management, serve: listVHostConnections, query: listQuery(), says: "clients' connections to a vhost"},
-		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, query: ofQueueQuery(), says: "consumers on all nodes"},
-		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, query: ofQueueQuery(), says: "the consumers of a vhost"},
 	}
 }
 

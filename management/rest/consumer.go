@@ -5,6 +5,14 @@ import (
 	"github.com/quorate/quorate/broker/connections"
 )
 
+// consumerRoutes are about clients' consumers.
+func consumerRoutes() []route {
+	return []route{
+		{method: "GET", path: "/api/consumers", tag: management, serve: listConsumers, query: ofQueueQuery(), says: "consumers on all nodes"},
+		{method: "GET", path: "/api/consumers/{vhost}", tag: management, serve: listConsumers, query: ofQueueQuery(), says: "the consumers of a vhost"},
+	}
+}
+
 // ofConsumer gives a consumer the names and the activity words of RabbitMQ's HTTP API.
 func (c *call) ofConsumer(x *connections.ConsumerInfo) object {
 	host, port := hostOf(x.Peer)

@@ -28,7 +28,7 @@ type route struct {
 // routes returns all routes.
 func routes() []route {
 	return slices.Concat(
-		callerRoutes(), rightsRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), channelRoutes(),
+		callerRoutes(), rightsRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), consumerRoutes(), channelRoutes(),
 		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
 		policyRoutes(), parameterRoutes(),
 		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), attemptRoutes(), healthRoutes(), memberRoutes(), operationRoutes(), backupRoutes(),
