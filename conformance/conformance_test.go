@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -236,6 +237,53 @@ func TestKEDA(t *testing.T) {
 	judged(t, r, err)
 }
 
+// The plugin of Telegraf, which collects figures of all objects.
+func TestTelegraf(t *testing.T) {
+	t.Parallel()
+	r, err := Telegraf(context.Background())
+	judged(t, r, err)
+}
+
+// Terraform's provider, by its acceptance tests.
+func TestTerraform(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs Terraform a hundred times: make conformance")
+	}
+	t.Parallel()
+	r, err := Terraform(context.Background())
+	judged(t, r, err)
+}
+
+// A field that is empty has to be a known difference, and a known difference has to be empty.
+func TestJudgeFigures(t *testing.T) {
+	t.Parallel()
+	whole := gathered{Errors: []string{federation}}
+	for kind, fields := range telegrafFields() {
+		for _, f := range fields {
+			whole.Metrics = append(whole.Metrics, telegrafMetric{kind, map[string]any{f: 1.0}}, telegrafMetric{kind, map[string]any{f: 0.0}})
+		}
+	}
+	for kind, fields := range telegrafLacks() {
+		for f := range fields {
+			whole.Metrics = append(whole.Metrics, telegrafMetric{kind, map[string]any{f: ""}})
+		}
+	}
+	if r := whole.judge(); len(r.Failed) != 0 || len(r.Expected) < 30 || r.Passed < 50 {
+		t.Errorf("%+v", r)
+	}
+	for want, g := range map[string]gathered{
+		"was not gathered":                     {Metrics: whole.Metrics[2:], Errors: whole.Errors},
+		"rabbitmq_node new: is 0":              {Metrics: append(slices.Clip(whole.Metrics), telegrafMetric{"rabbitmq_node", map[string]any{"new": 0.0}}), Errors: whole.Errors},
+		"rabbitmq_node gc_num passes":          {Metrics: append(slices.Clip(whole.Metrics), telegrafMetric{"rabbitmq_node", map[string]any{"gc_num": 1.0}}), Errors: whole.Errors},
+		"rabbitmq_federation passes, although": {Metrics: whole.Metrics},
+		"getting nodes failed":                 {Metrics: whole.Metrics, Errors: append(slices.Clip(whole.Errors), "getting nodes failed")},
+	} {
+		if r := g.judge(); len(r.Failed) != 1 || !strings.Contains(r.Failed[0], want) {
+			t.Errorf("%s: %q", want, r.Failed)
+		}
+	}
+}
+
 // A spec that fails has to be a known difference, and a known difference has to fail.
 func TestJudgeSpecs(t *testing.T) {
 	t.Parallel()
@@ -243,18 +291,19 @@ func TestJudgeSpecs(t *testing.T) {
 	for range leastSpecs {
 		specs.WriteString(`<testcase name="good"/>`)
 	}
-	known := []specDifference{{"known", "why"}}
+	known := []difference{{"known", "why"}}
 	for _, row := range []struct {
 		more                      string
 		passed, expected, skipped int
 		failed                    string
 	}{
-		{`<testcase name="known to fail"><failure>x</failure></testcase>`, 0, 1, 0, ""},
-		{`<testcase name="new"><failure>no luck</failure></testcase>`, 0, 0, 0, "new: no luck"},
+		{`<testcase name="[It] known to fail"><failure message="x"/></testcase>`, 0, 1, 0, ""},
+		{`<testcase name="[It] new"><failure message="no luck"/></testcase>`, 0, 0, 0, "new: no luck"},
+		{`<testcase name="[It] known to fail"><error message="panic"/></testcase>`, 0, 1, 0, ""},
 		{`<testcase name="known to fail"/>`, 0, 0, 0, "known to fail passes"},
 		{`<testcase name="other"><skipped/></testcase>`, 0, 0, 1, ""},
 	} {
-		r, err := judgeSpecs([]byte("<testsuite>"+specs.String()+row.more+"</testsuite>"), known)
+		r, err := judgeSpecs([]byte("<testsuites><testsuite>"+specs.String()+row.more+"</testsuite></testsuites>"), known)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +312,7 @@ func TestJudgeSpecs(t *testing.T) {
 			t.Errorf("%s: %+v", row.more, r)
 		}
 	}
-	if r, err := judgeSpecs([]byte("<testsuite/>"), nil); err != nil || len(r.Failed) != 1 {
+	if r, err := judgeSpecs([]byte("<testsuites/>"), nil); err != nil || len(r.Failed) != 1 {
 		t.Errorf("an empty report: %+v, %v", r, err)
 	}
 	if _, err := judgeSpecs([]byte("no report"), nil); err == nil {

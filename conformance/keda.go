@@ -2,12 +2,8 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,12 +41,7 @@ func onlyScaler(dir string) error {
 			return fmt.Errorf("%s of keda does not have %q any more: correct onlyScaler", path, keeps)
 		}
 	}
-	program, err := os.ReadFile(filepath.Join("testdata", "keda", "main.go"))
-	if err != nil {
-		return err
-	}
-	to := filepath.Join(dir, "quorate")
-	return errors.Join(os.Mkdir(to, 0o700), os.WriteFile(filepath.Join(to, "main.go"), program, 0o600))
+	return keda().addProgram(dir)
 }
 
 // scalerAnswer is the scaler's answer about a queue, or several.
@@ -119,25 +110,16 @@ func scalerCases(http, amqp string) []scalerCase {
 // KEDA has KEDA's scaler look at queues of a node of its own, over HTTP and AMQP, in all its modes. It returns ErrAbsent if
 // the module or what it imports cannot be fetched.
 func KEDA(ctx context.Context) (LibraryTests, error) {
-	port, err := freePorts(1)
-	if err != nil {
-		return LibraryTests{}, err
-	}
-	management, err := strconv.Atoi(port[0])
-	if err != nil {
-		return LibraryTests{}, err
-	}
-	return keda().beside(ctx, management, func(dir string, q *Quorate) (LibraryTests, error) { return scale(ctx, dir, q) })
+	return keda().besideHTTP(ctx, func(dir string, q *Quorate) (LibraryTests, error) { return scale(ctx, dir, q) })
 }
 
 // scale runs the cases with what is in the directory.
 func scale(ctx context.Context, dir string, q *Quorate) (r LibraryTests, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-o", "scaler", "./quorate")
-	build.Dir = dir
-	if out, err := build.CombinedOutput(); err != nil {
-		return r, fmt.Errorf("KEDA's scaler is not built: %w: %.2000s", err, out)
+	program, err := keda().buildProgram(ctx, dir)
+	if err != nil {
+		return r, err
 	}
 	c, err := client.Dial(ctx, client.Config{Addresses: q.Cluster.Addresses()})
 	if err != nil {
@@ -149,12 +131,12 @@ func scale(ctx context.Context, dir string, q *Quorate) (r LibraryTests, err err
 	}
 	flowing := make(chan error, 1)
 	go func() { flowing <- flow(ctx, c) }()
-	scaler, err := startScaler(ctx, filepath.Join(dir, "scaler"))
+	scaler, err := startAsked(ctx, program)
 	if err != nil {
 		return r, err
 	}
 	for _, x := range scalerCases(q.Cluster.Nodes[0].Management, q.Cluster.Nodes[0].AMQP) {
-		fault, err := scaler.try(ctx, &x)
+		fault, err := x.try(ctx, scaler)
 		if err != nil {
 			return r, err
 		}
@@ -226,42 +208,15 @@ func flow(ctx context.Context, c *client.Client) error {
 	}
 }
 
-// scaler is the program with KEDA's scaler.
-type scaler struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	to  *json.Encoder
-	of  *json.Decoder
-}
-
-func startScaler(ctx context.Context, program string) (*scaler, error) {
-	s := &scaler{cmd: exec.CommandContext(ctx, program)}
-	out, err := s.cmd.StdoutPipe()
-	if err == nil {
-		s.in, err = s.cmd.StdinPipe()
-	}
-	if err == nil {
-		err = s.cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.to, s.of = json.NewEncoder(s.in), json.NewDecoder(out)
-	return s, nil
-}
-
-// end ends the program, which has nothing to do.
-func (s *scaler) end() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
-
-// scalerPatience bounds the wait for figures, which are collected every few seconds.
-const scalerPatience = time.Minute
+// figuresPatience bounds the wait for figures, which are collected every few seconds.
+const figuresPatience = time.Minute
 
 // try asks until the answer is as it must be. It returns what is wrong with the last one; "": nothing.
-func (s *scaler) try(ctx context.Context, x *scalerCase) (fault string, err error) {
-	deadline := time.Now().Add(scalerPatience)
+func (x *scalerCase) try(ctx context.Context, scaler *asked) (fault string, err error) {
+	deadline := time.Now().Add(figuresPatience)
 	for {
 		var got scalerAnswer
-		if err := errors.Join(s.to.Encode(x.trigger), s.of.Decode(&got)); err != nil {
+		if err := scaler.ask(x.trigger, &got); err != nil {
 			return "", fmt.Errorf("%s: the scaler's program: %w", x.name, err)
 		}
 		if fault = x.fault(got); fault == "" || time.Now().After(deadline) {

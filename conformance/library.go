@@ -21,6 +21,29 @@ type LibraryTests struct {
 	Failed, Expected, Skipped []string
 }
 
+// difference is a test that fails here, by the beginning of its name, and why.
+type difference struct{ test, why string }
+
+// judge counts a test. One that is a known difference has to fail, all others to pass; failure, "" for none, is what it said.
+func (r *LibraryTests) judge(name string, failed bool, failure string, known []difference) {
+	why := ""
+	for _, d := range known {
+		if strings.HasPrefix(name, d.test) {
+			why = d.why
+		}
+	}
+	switch {
+	case !failed && why != "":
+		r.Failed = append(r.Failed, name+" passes, although a difference is known: "+why)
+	case !failed:
+		r.Passed++
+	case why != "":
+		r.Expected = append(r.Expected, name+": "+why)
+	default:
+		r.Failed = append(r.Failed, name+": "+failure)
+	}
+}
+
 // OwnTests runs amqp091-go's integration tests, as they are, against a node of its own. Three of
 // them run only if the server's name is RabbitMQ, and otherwise leave their connection open. The
 // reconnect tests ask a broker's HTTP API at port 15672 to drop their connections; if another
@@ -56,9 +79,9 @@ type testEvent struct {
 // maxFailureLines bounds the lines kept of a test's output.
 const maxFailureLines = 40
 
-// goTests runs a go test -json of which at least so many tests must pass. Fewer mean that it did
+// goTests runs a go test -json of which at least so many tests must pass, and those of known must fail. Fewer mean that it did
 // not run the intended tests.
-func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
+func goTests(cmd *exec.Cmd, least int, known ...difference) (r LibraryTests) {
 	complaint := &tail{}
 	cmd.Stderr = complaint
 	out, err := cmd.StdoutPipe()
@@ -76,13 +99,13 @@ func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
 		output := strings.Join(outputs[name], "")
 		switch outcome := outcomes[name]; {
 		case outcome == "run", outcome == "fail" && !hasPart(outcomes, name, "fail"): // the former did not end
-			r.Failed = append(r.Failed, name+": "+output)
+			r.judge(name, true, output, known)
 		case hasPart(outcomes, name, ""):
 		case outcome == "skip":
 			why := strings.Join(strings.Fields(output), " ")
 			skipped[why] = append(skipped[why], name)
 		case outcome == "pass":
-			r.Passed++
+			r.judge(name, false, "", known)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(skipped)) {
@@ -93,7 +116,7 @@ func goTests(cmd *exec.Cmd, least int) (r LibraryTests) {
 		}
 		r.Skipped = append(r.Skipped, text+", by the library itself: "+why)
 	}
-	if (failure != nil || broken != nil || r.Passed < least) && len(r.Failed) == 0 {
+	if (failure != nil && len(r.Expected) == 0 || broken != nil || r.Passed < least) && len(r.Failed) == 0 {
 		r.Failed = []string{fmt.Sprintf("%d tests passed, want at least %d; %v, %v: %s%s",
 			r.Passed, least, failure, broken, complaint, strings.Join(outputs[""], ""))}
 	}

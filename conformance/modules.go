@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 
 	"github.com/quorate/quorate/client"
 )
@@ -79,6 +80,19 @@ func (l Library) beside(ctx context.Context, management int, run func(dir string
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
 	return run(dir, q)
+}
+
+// besideHTTP is beside with a node that serves RabbitMQ's HTTP paths, at any port that is free.
+func (l Library) besideHTTP(ctx context.Context, run func(dir string, q *Quorate) (LibraryTests, error)) (LibraryTests, error) {
+	port, err := freePorts(1)
+	if err != nil {
+		return LibraryTests{}, err
+	}
+	management, err := strconv.Atoi(port[0])
+	if err != nil {
+		return LibraryTests{}, err
+	}
+	return l.beside(ctx, management, run)
 }
 
 // tests runs what is in the directory against the node.
@@ -152,15 +166,50 @@ func (l Library) point(dir, address string) error {
 	if l.File == "" {
 		return nil
 	}
-	file := filepath.Join(dir, l.File)
-	text, err := os.ReadFile(file)
+	return l.change(dir, replacement{l.File, l.Fixed, address})
+}
+
+// replacement is a text of a file that another takes the place of, wherever it is.
+type replacement struct{ file, old, is string }
+
+// change replaces texts in the copy in a directory.
+func (l Library) change(dir string, all ...replacement) error {
+	for _, r := range all {
+		name := filepath.Join(dir, r.file)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(text, []byte(r.old)) {
+			return fmt.Errorf("%s of %s@%s does not contain %s any more: correct what is replaced", r.file, l.Module, l.Version, r.old)
+		}
+		if err := os.WriteFile(name, bytes.ReplaceAll(text, []byte(r.old), []byte(r.is)), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addProgram puts testdata/NAME/main.go into the copy in a directory, as its package ./quorate.
+func (l Library) addProgram(dir string) error {
+	program, err := os.ReadFile(filepath.Join("testdata", l.Name, "main.go"))
 	if err != nil {
 		return err
 	}
-	if !bytes.Contains(text, []byte(l.Fixed)) {
-		return fmt.Errorf("%s of %s@%s does not contain %s any more: correct File and Fixed in Libraries", l.File, l.Module, l.Version, l.Fixed)
+	to := filepath.Join(dir, "quorate")
+	return errors.Join(os.Mkdir(to, 0o700), os.WriteFile(filepath.Join(to, "main.go"), program, 0o600))
+}
+
+// buildProgram builds what addProgram put there. Without the path of the directory in it, what was compiled once is found
+// again.
+func (l Library) buildProgram(ctx context.Context, dir string) (program string, err error) {
+	program = filepath.Join(dir, "quorate", "program")
+	build := exec.CommandContext(ctx, "go", "build", "-mod=mod", "-trimpath", "-o", program, "./quorate")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the program for %s is not built: %w: %.2000s", l.Name, err, out)
 	}
-	return os.WriteFile(file, bytes.ReplaceAll(text, []byte(l.Fixed), []byte(address)), 0o600)
+	return program, nil
 }
 
 // queues gives the vhost the default type of durable queues that the library expects.

@@ -154,7 +154,7 @@ func runMore(ctx context.Context, o Options, y *tally) error {
 	return runLibraries(ctx, o, y)
 }
 
-// runLibraries runs the own tests of Go libraries, and KEDA's scaler.
+// runLibraries runs the own tests of Go libraries, KEDA's scaler and Telegraf's plugin.
 func runLibraries(ctx context.Context, o Options, y *tally) error {
 	named := func(library, name string, tests func() (LibraryTests, error)) error {
 		if len(o.Clients) > 0 && !slices.Contains(o.Clients, library) {
@@ -184,6 +184,12 @@ func runLibraries(ctx context.Context, o Options, y *tally) error {
 		return err
 	}
 	if err := named(keda().Name, "KEDA's scaler for RabbitMQ", func() (LibraryTests, error) { return KEDA(ctx) }); err != nil {
+		return err
+	}
+	if err := named(telegraf().Name, "Telegraf's plugin for RabbitMQ", func() (LibraryTests, error) { return Telegraf(ctx) }); err != nil {
+		return err
+	}
+	if err := own(terraformProvider().Name, func() (LibraryTests, error) { return Terraform(ctx) }); err != nil {
 		return err
 	}
 	for _, l := range Libraries() {
