@@ -18,7 +18,7 @@ func limitRoutes() []route {
 		{method: "GET", path: "/v1/vhosts/{vhost}/usage", tag: management, serve: getVHostUsage, says: "the limits of a vhost and how much of each is used on all nodes"},
 		{method: "GET", path: "/v1/users/{user}/usage", tag: administrator, serve: getUserUsage, says: "the limits of a user and how much of each is used on all nodes"},
 		{method: "GET", path: "/api/user-limits", tag: administrator, serve: listUserLimits, query: listQuery(), says: "the users with limits"},
-		{method: "GET", path: "/api/user-limits/{user}", tag: administrator, serve: getUserLimits, query: listQuery(), says: "the limits of a user"},
+		{method: "GET", path: "/api/user-limits/{user}", tag: management, serve: getUserLimits, query: listQuery(), says: "the limits of a user: the caller's own, and those of others for monitoring"},
 		{method: "PUT", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: putUserLimit, says: "sets a limit of a user"},
 		{method: "DELETE", path: "/api/user-limits/{user}/{name}", tag: administrator, act: limitsUser, serve: clearUserLimit, says: "clears a limit of a user"},
 	}
@@ -140,8 +140,15 @@ func listUserLimits(c *call) (reply, error) {
 	return c.sendUserLimits(all)
 }
 
-// getUserLimits answers with an empty list for a user without limits.
+// getUserLimits answers with an empty list for a user without limits. As in RabbitMQ, callers may know their own.
 func getUserLimits(c *call) (reply, error) {
+	who, err := c.api.Broker.Logins.Who(c.Context())
+	if err == nil && (who == nil || who.User() != c.user()) {
+		err = c.api.Broker.Logins.Require(c.Context(), monitoring)
+	}
+	if err != nil {
+		return reply{}, err
+	}
 	u, err := c.findUser(c.user())
 	if err != nil {
 		return reply{}, err

@@ -12,7 +12,7 @@ import (
 // outlast the request.
 func memberRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/queues/quorum/{vhost}/{name}/status", tag: monitoring, serve: listMembers, query: listQuery(), says: "each member of a queue as it sees itself"},
+		{method: "GET", path: "/api/queues/quorum/{vhost}/{name}/status", tag: management, serve: listMembers, query: listQuery(), says: "each member of a queue as it sees itself"},
 		{method: "POST", path: "/api/queues/quorum/{vhost}/{name}/replicas/add", tag: administrator, act: changesMembers(audit.OpMemberAdd), serve: addMember, says: "makes a node a member of a queue, as an operation; body: node"},
 		{method: "DELETE", path: "/api/queues/quorum/{vhost}/{name}/replicas/delete", tag: administrator, act: changesMembers(audit.OpMemberRemove), serve: removeMember, query: dryRunQuery(), says: "takes a node out of a queue, as an operation; body: node"},
 		{method: "POST", path: "/v1/queues/{vhost}/{name}/leader", tag: administrator, act: changesMembers(audit.OpLeaderTransfer), serve: transferLeader, says: "moves the leadership of a queue to another of its members; body: node, the leader chooses if it is left out"},
@@ -45,8 +45,11 @@ func ofMember(m *operators.QueueMember) object {
 	return out
 }
 
-// listMembers asks every member, as each knows its own log alone.
+// listMembers asks every member, as each knows its own log alone. It is for those who see the vhost (VH-12).
 func listMembers(c *call) (reply, error) {
+	if _, err := c.visibleVHost(); err != nil {
+		return reply{}, err
+	}
 	all, err := c.api.Broker.Operators.QueueMembers(c.Context(), c.vhost(), c.name(), false)
 	if err != nil {
 		return reply{}, err

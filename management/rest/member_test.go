@@ -51,7 +51,8 @@ func TestMembersAndNodes(t *testing.T) {
 	a.run([]row{
 		{do: "GET " + quorum + "/status", code: 200, want: has(`"Node Name":"`+n+`"`, `"Raft State":"leader"`, `"Raft State":"follower"`, `"Term":`)},
 		{do: "GET /api/queues/quorum/%2F/nix/status", code: 404},
-		{who: "manager", do: "GET " + quorum + "/status", code: 403},
+		{who: "stranger", do: "GET " + quorum + "/status", code: 404, want: has("vhost")},
+		{who: "manager", do: "GET " + quorum + "/status", code: 200},
 		{do: "POST " + quorum + "/replicas/add", body: body, code: 400, want: has("is a member of the queue already")},
 		{do: "POST " + quorum + "/replicas/add", body: `{}`, code: 400, want: has("is missing")},
 		{do: "POST " + quorum + "/replicas/add", body: `{"node":""}`, code: 400},

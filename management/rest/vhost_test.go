@@ -104,7 +104,8 @@ func limitRows() []row {
 		{do: "PUT /api/user-limits/worker/nix", body: `{"value":1}`, code: 400, want: has("max-connections, max-channels")},
 		{do: "PUT /api/user-limits/worker/max-channels", body: `{"value":null}`, code: 400},
 		{who: "manager", do: "GET /api/user-limits", code: 403},
-		{who: "manager", do: "GET /api/user-limits/manager", code: 403},
+		{who: "manager", do: "GET /api/user-limits/manager", code: 200, want: has(`[]`)},
+		{who: "manager", do: "GET /api/user-limits/guest", code: 403},
 		{who: "manager", do: "PUT /api/user-limits/manager/max-channels", body: `{"value":1}`, code: 403},
 		{who: "manager", do: "DELETE /api/user-limits/manager/max-channels", code: 403},
 	}
