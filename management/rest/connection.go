@@ -98,7 +98,7 @@ func closesConnection(c *call) audit.Act {
 
 // closingReason is what a client gets to know whose connection is closed.
 func (c *call) closingReason() string {
-	return cmp.Or(c.Header.Get("X-Reason"), "Closed via management API")
+	return cmp.Or(c.Header.Get("X-Reason"), "Closed via management plugin")
 }
 
 func closeConnection(c *call) (reply, error) {
