@@ -5,6 +5,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/quorate/quorate/client"
 )
 
 // Every page of the menu is reached by keys, and so are the search and Escape; in a field they are text.
@@ -28,6 +30,20 @@ func TestKeys(t *testing.T) {
 	x.keys("/")
 	x.keys(kb.Escape)
 	x.await(`document.activeElement === document.body`)
+}
+
+// The messages of a queue are looked at again by a key: they do not refresh by themselves.
+func TestLookAgain(t *testing.T) {
+	s := serve(t)
+	c := s.dial(t)
+	declare(t, c, "orders")
+	x := browse(t, s.base)
+	x.login("guest", "guest")
+	x.open(aboutQueue("/ui/queue/messages", "orders"))
+	x.await(`document.querySelector("#list").innerText.includes("0 messages shown")`)
+	publish(t, c, 3, client.Message{RoutingKey: "orders"})
+	x.keys("r")
+	x.await(`document.querySelector("#list").innerText.includes("3 messages shown")`)
 }
 
 // The skip link is the first that Tab reaches, and leads past the menu.
