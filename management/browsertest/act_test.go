@@ -33,7 +33,7 @@ type act struct {
 	running bool
 }
 
-// asShown stands for a name that only the question tells, such as the port of a client.
+// asShown stands for a name that only the question shows, such as the port of a client.
 const asShown = "as shown"
 
 // group has acts that follow one another on the same cluster.
