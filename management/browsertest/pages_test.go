@@ -119,7 +119,7 @@ func (x *tab) code() int64 {
 }
 
 // Every page is shown without a fault that axe-core or the browser finds, to those who prefer light and those who prefer
-// dark.
+// dark, folded and unfolded.
 func TestPages(t *testing.T) {
 	s := serve(t)
 	s.furnish(s.dial(t))
@@ -133,7 +133,12 @@ func TestPages(t *testing.T) {
 			w := newWalk(x, func(u *url.URL) string { return u.Path })
 			w.add("", about()...)
 			w.add("", "/ui/")
-			w.each(func(to link) { w.judge(to.address) })
+			w.each(func(to link) {
+				w.judge(to.address)
+				if w.unfold() {
+					w.judge(to.address + " unfolded")
+				}
+			})
 			for _, path := range page.Addresses() {
 				if path = strings.TrimSuffix(path, "{$}"); !w.seen[path] && path != whileRunning {
 					t.Errorf("no link leads to %s", path)
