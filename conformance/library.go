@@ -21,7 +21,8 @@ type LibraryTests struct {
 	Failed, Expected, Skipped []string
 }
 
-// difference is a test that fails here, by the beginning of its name, and why.
+// difference is a test that fails here, by the beginning of its name, and why. Of several that fit, the last counts; without a
+// reason it passes.
 type difference struct{ test, why string }
 
 // judge counts a test. One that is a known difference has to fail, all others to pass; failure, "" for none, is what it said.
