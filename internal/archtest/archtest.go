@@ -144,7 +144,7 @@ func Table() []Package {
 			"broker/failure", "broker/serving", "broker/audit", "broker/identity", "broker/permission", "broker/administration", "broker/connections", "broker/operators", "broker/limits", "broker/settletoken", "broker/names", "broker/imports", "broker/backups", "broker/watch", "broker/queues", "broker/messages", "broker/explain", "tracing",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/connections", "message", "internal/gate", "internal/incoming", "internal/wait", "broker/limits", "broker/names"}},
-		{Path: "management/stats", Imports: []string{"broker", "broker/identity", "broker/operators", "broker/queues"}},
+		{Path: "management/stats", Imports: []string{"broker", "broker/connections", "broker/identity", "broker/operators", "broker/queues"}},
 		{
 			Path: "grpcapi", Imports: []string{"id", "broker", "broker/failure", "broker/audit", "broker/identity", "broker/administration", "broker/connections", "broker/operators", "message", "proto/broker/v1", "internal/gate", "internal/grpcmem", "internal/incoming", "internal/logtail", "internal/wait", "broker/limits", "broker/names", "broker/imports", "broker/backups", "broker/watch", "broker/queues", "broker/messages", "broker/explain", "management/stats"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
