@@ -16,6 +16,7 @@ type inventory struct {
 	objects  Objects
 	channels map[string]int // by node, as are connections
 	clients  map[string]int
+	carried  *Connections
 	silent   []string
 }
 
@@ -55,6 +56,7 @@ func renew[T any](ctx context.Context, s *shared[T], to *T) error {
 // collectInventory counts what there is.
 func (c *Collector) collectInventory(ctx context.Context) (*inventory, error) {
 	all, silent, err := c.Broker.Connections.ClientConnections(ctx, "", "")
+	at := time.Now()
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +76,11 @@ func (c *Collector) collectInventory(ctx context.Context) (*inventory, error) {
 		objects:  Objects{Connections: len(all), Exchanges: len(exchanges), VHosts: len(vhosts), Queues: queues.Len()},
 		channels: map[string]int{}, clients: map[string]int{}, silent: silent,
 	}
+	var before *Connections
+	if last := c.objects.newest(); last != nil {
+		before = last.carried
+	}
+	out.carried = newConnections(before, all, at)
 	for i := range all {
 		x := &all[i]
 		out.objects.Channels += x.Channels
@@ -96,7 +103,7 @@ func newCluster(before *Cluster, s *operators.ClusterStatus, queues *Queues, i *
 			n.Totals = *t
 		}
 		if was := before.node(n.ID); was != nil {
-			n.Rates = gatewayRates(was, n, at.Sub(before.At))
+			n.Rates, n.Use = gatewayRates(was, n, at.Sub(before.At)), useRates(was, n, at.Sub(before.At))
 			out.addChurn(was, n, at.Sub(before.At))
 		}
 		if r := rates[n.ID]; r != nil {

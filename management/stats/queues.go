@@ -22,7 +22,7 @@ func (c *Collector) collectQueues(context.Context) (*Queues, error) {
 func newQueues(before *Queues, all []queues.LedStats, at time.Time, silent []string) *Queues {
 	out := &Queues{At: at, Of: make(map[uint64]*Queue, len(all)), VHosts: map[string]*VHost{}, Silent: silent}
 	if before != nil && at.Sub(before.At) <= RateWithin {
-		out.Over = at.Sub(before.At)
+		out.Over, out.Before = at.Sub(before.At), before.At
 	}
 	queues := make([]Queue, len(all))
 	for i := range all {
@@ -33,6 +33,8 @@ func newQueues(before *Queues, all []queues.LedStats, at time.Time, silent []str
 			q.Rates = queueRates(was, q, at.Sub(before.At))
 			if was != nil && was.Leader == q.Leader && out.Over > 0 {
 				q.Growth = growth(totalsOf(was.Stats), totalsOf(q.Stats), out.Over)
+				past := pastOf(was.Stats)
+				q.Past = &past
 			}
 		}
 		out.Of[x.UID] = q

@@ -52,6 +52,20 @@ func gatewayRates(before, now *Node, elapsed time.Duration) Rates {
 	}
 }
 
+// useRates are how fast what a node uses becomes more. After its restart they are 0 once.
+func useRates(before, now *Node, elapsed time.Duration) (u Use) {
+	if !sameLife(before, now) || elapsed <= 0 || elapsed > RateWithin {
+		return u
+	}
+	if b, n := before.Vitals, now.Vitals; b != nil && n != nil {
+		u.Memory, u.Files = change(b.Memory, n.Memory, elapsed), change(b.Files, n.Files, elapsed)
+	}
+	if b, n := before.Disk, now.Disk; b != nil && n != nil {
+		u.DiskFree = change(b.Free, n.Free, elapsed)
+	}
+	return u
+}
+
 // sumOf adds up counts.
 func sumOf(counts map[string]uint64) (sum uint64) {
 	for _, n := range counts {
@@ -95,9 +109,13 @@ func (h *VHost) add(q *Queue) {
 	s := q.Stats
 	h.Totals.add(s)
 	h.Rates.add(&q.Rates)
-	h.Counts.plus(&Counts{
-		Publish: s.Enqueued, Deliver: s.Delivered, Get: s.Gets, EmptyGets: s.EmptyGets, Ack: s.Settled, Redeliver: s.Redelivered,
-	})
+	c := countsOf(s)
+	h.Counts.plus(&c)
+}
+
+// countsOf are what one queue has counted.
+func countsOf(s *broker.QueueStats) Counts {
+	return Counts{Publish: s.Enqueued, Deliver: s.Delivered, Get: s.Gets, EmptyGets: s.EmptyGets, Ack: s.Settled, Redeliver: s.Redelivered}
 }
 
 // plus adds other counts.

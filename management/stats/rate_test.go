@@ -38,6 +38,29 @@ func TestPerSecond(t *testing.T) {
 	}
 }
 
+// What a node uses becomes more or less. It is not known of one that has restarted, does not answer, or does not say.
+func TestUseOfNodes(t *testing.T) {
+	node := func(epoch, n uint64) *Node {
+		return &Node{NodeStatus: operators.NodeStatus{
+			Epoch: epoch, Answers: true, Vitals: &operators.Vitals{Memory: 100 - n, Files: n}, Disk: &operators.Disk{Free: 3 * n},
+		}}
+	}
+	silent, old := node(1, 30), node(1, 30)
+	silent.Answers, old.Vitals = false, nil
+	for name, x := range map[string]struct {
+		now     *Node
+		elapsed time.Duration
+		want    Use
+	}{
+		"changed": {node(1, 30), 2 * time.Second, Use{Memory: -10, Files: 10, DiskFree: 30}}, "restarted": {node(2, 30), 2 * time.Second, Use{}},
+		"silent": {silent, 2 * time.Second, Use{}}, "old": {old, 2 * time.Second, Use{DiskFree: 30}}, "late": {node(1, 30), RateWithin + 1, Use{}},
+	} {
+		if got := useRates(node(1, 10), x.now, x.elapsed); got != x.want {
+			t.Errorf("%s: %+v, want %+v", name, got, x.want)
+		}
+	}
+}
+
 // A change of the leader is no spike, nor is a queue that was not there before.
 func TestRatesOfQueues(t *testing.T) {
 	stats := func(n uint64) *queues.Stats {
@@ -56,6 +79,10 @@ func TestRatesOfQueues(t *testing.T) {
 		if got := now.GrowthOf(uid); *got != want {
 			t.Errorf("queue %d becomes longer by %+v, want %+v", uid, *got, want)
 		}
+	}
+	past := now.Of[1].Past
+	if past == nil || past.Messages != 10 || past.Publish != 10 || now.Of[1].Present().Messages != 20 || !now.Before.Equal(at) || now.Of[2].Past != nil {
+		t.Errorf("%+v before, at %s", past, now.Before)
 	}
 	if now.GrowthOf(4) != nil || now.RatesOf(4) != nil {
 		t.Error("there are figures of a queue that nobody leads")

@@ -15,6 +15,7 @@ type Queues struct {
 	Rates  Rates             // of all queues together
 	VHosts map[string]*VHost // those that have such queues
 	Over   time.Duration     // that the rates are measured over; 0: they are not known
+	Before time.Time         // of the figures that they were compared with; zero if Over is 0
 	Silent []string          // nodes that did not answer: the queues that they lead are missing
 }
 
@@ -86,7 +87,23 @@ type Queue struct {
 	Stats       *queues.Stats
 	Rates       Rates
 	Growth      Growth
+	Past        *Past // nil: nothing was known of it before, or another node led it
 }
+
+// Past is what was known of a queue when the figures were collected before, at the time Queues.Before.
+type Past struct {
+	Messages, Ready, Unsettled uint64
+	Counts
+}
+
+// pastOf is what is remembered of a queue.
+func pastOf(s *broker.QueueStats) Past {
+	t := totalsOf(s)
+	return Past{Messages: t.Messages(), Ready: t.Ready, Unsettled: t.Unsettled, Counts: countsOf(s)}
+}
+
+// Present is what is known of the queue now, as Past has it of the time before.
+func (q *Queue) Present() Past { return pastOf(q.Stats) }
 
 // Totals add up queues.
 type Totals struct {
@@ -135,4 +152,16 @@ type Node struct {
 	Connections, Channels int    // of its clients
 	Totals                Totals // of the queues that it leads
 	Rates                 Rates  // what it counts as gateway, and what the queues count that it leads
+	Use                   Use
+}
+
+// Use is how fast what a node uses becomes more, per second; negative: it becomes less. It is 0 if it is not known.
+type Use struct{ Memory, Files, DiskFree float64 }
+
+// UseOf returns how fast what a node uses becomes more.
+func (c *Cluster) UseOf(name string) Use {
+	if n := c.node(name); n != nil {
+		return n.Use
+	}
+	return Use{}
 }

@@ -7,7 +7,7 @@
 //   - How it is shared: shared.go.
 //   - The arithmetic: rate.go, churn.go.
 //   - The busiest queues: top.go.
-//   - The rounds: queues.go, exchanges.go, cluster.go.
+//   - The rounds: queues.go, exchanges.go, connections.go, cluster.go.
 package stats
 
 import (
