@@ -169,6 +169,12 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 		}
 		delete(x, moving)
 	}
+	for _, rate := range []string{"recv_oct_details", "send_oct_details"} {
+		if of, _ := x[rate].(map[string]any); of["rate"] == nil {
+			t.Errorf("%s is %v", rate, x[rate])
+		}
+		delete(x, rate)
+	}
 	here, err := netip.ParseAddrPort(first.RemoteAddr().String())
 	if err != nil {
 		t.Fatal(err)

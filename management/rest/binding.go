@@ -27,7 +27,7 @@ func bindingRoutes() []route {
 		out = append(out,
 			route{method: "GET", path: path, tag: management, serve: withBinding(x, listBindingsBetween), query: listQuery(), says: "the bindings between an exchange and a destination"},
 			route{method: "POST", path: path, tag: management, act: changesBinding(audit.OpBindingCreate, x), serve: withBinding(x, bind), says: "binds a destination to an exchange"},
-			route{method: "GET", path: path + "/{props}", tag: management, serve: withBinding(x, getBinding), says: "one binding"},
+			route{method: "GET", path: path + "/{props}", tag: management, serve: withBinding(x, getBinding), query: oneQuery(), says: "one binding"},
 			route{method: "DELETE", path: path + "/{props}", tag: management, act: changesBinding(audit.OpBindingDelete, x), serve: withBinding(x, unbind), says: "removes a binding"},
 		)
 	}

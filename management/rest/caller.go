@@ -3,7 +3,7 @@ package rest
 // callerRoutes are about the caller.
 func callerRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/whoami", tag: management, always: true, serve: whoami, says: "who the caller is"},
+		{method: "GET", path: "/api/whoami", tag: management, always: true, serve: whoami, query: oneQuery(), says: "who the caller is"},
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // channelRoutes are about the channels of clients' connections. Protocols without channels have none.
 func channelRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/channels", tag: management, always: true, serve: listChannels, query: listQuery(), says: "the channels of clients' connections to all nodes"},
-		{method: "GET", path: "/api/channels/{name}", tag: management, always: true, serve: getChannel, says: "one channel, with its consumers"},
-		{method: "GET", path: "/api/connections/{name}/channels", tag: management, always: true, serve: listConnectionChannels, query: listQuery(), says: "the channels of a connection"},
-		{method: "GET", path: "/api/vhosts/{vhost}/channels", tag: management, serve: listVHostChannels, query: listQuery(), says: "the channels of clients' connections to a vhost"},
+		{method: "GET", path: "/api/channels", tag: management, always: true, serve: listChannels, query: listQuery(withoutFigures()), says: "the channels of clients' connections to all nodes"},
+		{method: "GET", path: "/api/channels/{name}", tag: management, always: true, serve: getChannel, query: oneQuery(withoutFigures()), says: "one channel, with its consumers"},
+		{method: "GET", path: "/api/connections/{name}/channels", tag: management, always: true, serve: listConnectionChannels, query: listQuery(withoutFigures()), says: "the channels of a connection"},
+		{method: "GET", path: "/api/vhosts/{vhost}/channels", tag: management, serve: listVHostChannels, query: listQuery(withoutFigures()), says: "the channels of clients' connections to a vhost"},
 	}
 }
 
@@ -38,8 +38,19 @@ func ofChannel(x *connections.ChannelInfo) object {
 	return object{
 		"name": nameOfChannel(x), "number": x.Number, "node": string(x.Node), "vhost": x.VHost, "user": x.User, "user_who_performed_action": x.User,
 		"state": x.State, "confirm": x.Confirms, "transactional": x.Transacts, "prefetch_count": x.Prefetch, "global_prefetch_count": 0,
-		"consumer_count": x.Consumers, "messages_unacknowledged": x.Unsettled, "messages_unconfirmed": x.Unconfirmed,
 		"connection_details": object{"name": x.ConnectionName, "peer_host": host, "peer_port": port},
+	}
+}
+
+// channelRow returns what shows a channel as the caller wants it.
+func (c *call) channelRow() func(x *connections.ChannelInfo) object {
+	if !c.figures() {
+		return ofChannel
+	}
+	return func(x *connections.ChannelInfo) object {
+		out := ofChannel(x)
+		out["consumer_count"], out["messages_unacknowledged"], out["messages_unconfirmed"] = x.Consumers, x.Unsettled, x.Unconfirmed
+		return out
 	}
 }
 
@@ -67,7 +78,7 @@ func (c *call) channels(vhost, connection string) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.list(of(all, nameOfChannel, ofChannel), silent)
+	return c.list(of(all, nameOfChannel, c.channelRow()), silent)
 }
 
 // getChannel finds the connection first, which may have any name that connections are found by.
@@ -96,25 +107,29 @@ func getChannel(c *call) (reply, error) {
 	if i < 0 {
 		return reply{}, missing("channel", "", name)
 	}
-	out := ofChannel(&all[i])
-	out["consumer_details"], err = c.consumersOn(&all[i])
-	return reply{body: out}, err
+	out := c.channelRow()(&all[i])
+	if !c.figures() {
+		return reply{body: out, silent: silent}, nil
+	}
+	details, more, err := c.consumersOn(&all[i])
+	out["consumer_details"] = details
+	return reply{body: out, silent: together(silent, more)}, err
 }
 
-// consumersOn returns the consumers of a channel that the caller may see.
-func (c *call) consumersOn(x *connections.ChannelInfo) ([]object, error) {
-	out := []object{}
+// consumersOn returns the consumers of a channel that the caller may see, and the nodes that did not answer.
+func (c *call) consumersOn(x *connections.ChannelInfo) (out []object, silent []string, err error) {
+	out = []object{}
 	if x.Consumers == 0 {
-		return out, nil
+		return out, nil, nil
 	}
-	all, _, err := c.api.Broker.Connections.Consumers(c.Context(), x.VHost, "")
+	all, silent, err := c.api.Broker.Connections.Consumers(c.Context(), x.VHost, "")
 	if e, is := errors.AsType[*failure.Error](err); is && (e.Class == failure.AccessRefused || e.Class == failure.NotAllowed) {
-		return out, nil // the channel may be seen without them
+		return out, nil, nil // the channel may be seen without them
 	}
 	for i := range all {
 		if y := &all[i]; y.Connection == x.Connection && y.Channel == x.Number {
 			out = append(out, c.ofConsumer(y))
 		}
 	}
-	return out, err
+	return out, silent, err
 }

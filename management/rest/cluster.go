@@ -211,7 +211,7 @@ func drainNode(c *call) (reply, error) {
 
 // planDrain lists the queues that the path's node leads.
 func (c *call) planDrain() (reply, error) {
-	n, err := c.findNode()
+	n, silent, err := c.findNode()
 	if err != nil {
 		return reply{}, err
 	}
@@ -229,7 +229,9 @@ func (c *call) planDrain() (reply, error) {
 			p.Add("queue %q in vhost %q: another member leads instead of node %q", queues.Name(i), q.VHost, n.ID)
 		}
 	}
-	return begun(operators.Operation{}, p, nil)
+	r, err := begun(operators.Operation{}, p, nil)
+	r.silent = together(silent, queues.Silent)
+	return r, err
 }
 
 func undrainNode(c *call) (reply, error) {

@@ -24,20 +24,24 @@ func (c *call) ofConsumer(x *connections.ConsumerInfo) object {
 	case broker.Waiting.String():
 		active, status = false, "waiting"
 	}
-	return object{
+	out := object{
 		"queue": object{"name": x.Queue, "vhost": x.VHost}, "consumer_tag": x.Tag, "ack_required": !x.AutoAck, "exclusive": x.Exclusive,
 		"prefetch_count": x.Prefetch, "active": active, "activity_status": status, "arguments": arguments,
-		"priority": x.Priority, "messages_unacknowledged": x.Unsettled, "messages_buffered": x.Buffered, "since_ms": x.SinceMs,
+		"priority": x.Priority, "since_ms": x.SinceMs,
 		"consumer_timeout": c.api.Broker.ConsumerTimeout(x.VHost, x.Queue, arguments),
 		"channel_details": object{
 			"name": channelName(x.ConnectionName, x.Channel), "number": x.Channel, "connection_name": x.ConnectionName, "node": string(x.Node), "user": x.User, "peer_host": host, "peer_port": port,
 		},
 	}
+	if c.figures() {
+		out["messages_unacknowledged"], out["messages_buffered"] = x.Unsettled, x.Buffered
+	}
+	return out
 }
 
 // ofQueueQuery are the parameters of lists of consumers.
 func ofQueueQuery() []parameter {
-	return listQuery(textParam("queue", "shows the consumers of the queue of this name alone"))
+	return listQuery(withoutFigures(), textParam("queue", "shows the consumers of the queue of this name alone"))
 }
 
 // listConsumers lists consumers, also of one vhost or, with the parameter queue, of one queue. The

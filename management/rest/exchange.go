@@ -14,7 +14,7 @@ func exchangeRoutes() []route {
 	return []route{
 		{method: "GET", path: "/api/exchanges", tag: management, serve: listExchanges, query: listQuery(withoutFigures()), says: "the exchanges of all vhosts that the caller may see"},
 		{method: "GET", path: "/api/exchanges/{vhost}", tag: management, serve: listExchanges, query: listQuery(withoutFigures()), says: "the exchanges of a vhost"},
-		{method: "GET", path: "/api/exchanges/{vhost}/{name}", tag: management, serve: getExchange, says: "one exchange"},
+		{method: "GET", path: "/api/exchanges/{vhost}/{name}", tag: management, serve: getExchange, query: oneQuery(withoutFigures()), says: "one exchange"},
 		{method: "PUT", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDeclare), serve: putExchange, says: "declares an exchange"},
 		{method: "DELETE", path: "/api/exchanges/{vhost}/{name}", tag: management, act: changesExchange(audit.OpExchangeDelete), serve: deleteExchange, query: []parameter{flagParam("if-unused", "refuses if there are bindings from it")}, says: "deletes an exchange; with if-unused only one that is no source of a binding"},
 		{method: "GET", path: "/api/exchanges/{vhost}/{name}/bindings/source", tag: management, serve: listBindingsFrom, query: listQuery(), says: "the bindings from an exchange"},
@@ -81,7 +81,7 @@ func listExchanges(c *call) (reply, error) {
 		return reply{}, err
 	}
 	build, silent := ofExchange, []string(nil)
-	if !c.flag("disable_stats") {
+	if c.figures() {
 		newest, err := c.api.Stats.Exchanges(c.Context())
 		if err != nil {
 			return reply{}, err
@@ -97,6 +97,9 @@ func getExchange(c *call) (reply, error) {
 	x, err := c.api.Broker.GetExchange(c.Context(), c.vhost(), c.exchange())
 	if err != nil {
 		return reply{}, err
+	}
+	if !c.figures() {
+		return reply{body: ofExchange(&x)}, nil
 	}
 	newest, err := c.api.Stats.Exchanges(c.Context())
 	if err != nil {

@@ -45,10 +45,7 @@ type choice struct {
 
 // choiceOfRows reads the parameters of listQuery.
 func (c *call) choiceOfRows() (choice, error) {
-	x := choice{size: defaultPageSize, name: c.text("name"), sort: c.text("sort"), reverse: c.text("sort_reverse") == "true"}
-	if columns := c.text("columns"); columns != "" {
-		x.columns = strings.Split(columns, ",")
-	}
+	x := choice{size: defaultPageSize, name: c.text("name"), sort: c.text("sort"), reverse: c.text("sort_reverse") == "true", columns: c.columns()}
 	if len(x.name) > maxFilterBytes {
 		return x, bad("name", strconv.Itoa(len(x.name))+" bytes", "the limit is "+strconv.Itoa(maxFilterBytes)+" bytes")
 	}

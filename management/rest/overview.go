@@ -8,16 +8,17 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/broker/operators"
+	"github.com/quorate/quorate/broker/queues"
 	"github.com/quorate/quorate/management/stats"
 )
 
 // overviewRoutes show the cluster and its nodes in figures.
 func overviewRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/overview", tag: management, serve: overview, says: "the cluster in figures: objects, messages in queues, and for monitoring what its nodes have counted"},
-		{method: "GET", path: "/api/nodes", tag: monitoring, always: true, serve: listNodes, query: listQuery(), says: "the nodes as this one sees them, with what each says of itself"},
-		{method: "GET", path: "/api/nodes/{name}", tag: monitoring, always: true, serve: getNode, says: "one node"},
-		{method: "GET", path: "/api/nodes/{name}/memory", tag: monitoring, always: true, serve: getNodeMemory, says: "what the memory of a node is for"},
+		{method: "GET", path: "/api/overview", tag: management, serve: overview, query: oneQuery(withoutFigures()), says: "the cluster in figures: objects, messages in queues, and for monitoring what its nodes have counted"},
+		{method: "GET", path: "/api/nodes", tag: monitoring, always: true, serve: listNodes, query: listQuery(withoutFigures()), says: "the nodes as this one sees them, with what each says of itself"},
+		{method: "GET", path: "/api/nodes/{name}", tag: monitoring, always: true, serve: getNode, query: oneQuery(withoutFigures()), says: "one node"},
+		{method: "GET", path: "/api/nodes/{name}/memory", tag: monitoring, always: true, serve: getNodeMemory, query: oneQuery(), says: "what the memory of a node is for"},
 	}
 }
 
@@ -27,7 +28,7 @@ const ratesMode = "basic"
 // overview counts what the caller may see (VH-12).
 func overview(c *call) (reply, error) {
 	b, ctx := c.api.Broker, c.Context()
-	queues, err := b.Queues.List(ctx, "", true)
+	queues, err := b.Queues.List(ctx, "", c.figures())
 	if err != nil {
 		return reply{}, err
 	}
@@ -47,33 +48,44 @@ func overview(c *call) (reply, error) {
 	for i := range connections {
 		channels += connections[i].Channels
 	}
-	ready, unsettled, others, consumers := queues.Totals()
-	silent = append(silent, queues.Silent...)
-	slices.Sort(silent)
-	totals, err := c.queueTotals(ready, unsettled, others)
-	if err != nil {
-		return reply{}, err
-	}
 	out := object{
 		"product_name": "Quorate", "product_version": c.api.Version, "management_version": c.api.Version, "rabbitmq_version": c.api.Version,
 		"cluster_name": c.api.Cluster, "node": c.api.Node, "rates_mode": ratesMode,
 		"object_totals": object{
-			"connections": len(connections), "channels": channels, "consumers": consumers, "queues": queues.Len(), "exchanges": exchanges,
+			"connections": len(connections), "channels": channels, "queues": queues.Len(), "exchanges": exchanges,
 		},
-		"queue_totals": totals, "listeners": c.listeners(), "contexts": []object{}, "exchange_types": exchangeTypes(),
+		"listeners": c.listeners(), "contexts": []object{}, "exchange_types": exchangeTypes(),
 	}
-	if b.Logins.Require(ctx, monitoring) == nil {
-		sample, err := c.api.Stats.Cluster(ctx)
-		if err != nil {
-			return reply{}, err
-		}
-		newest, err := c.api.Stats.Queues(ctx)
-		if err != nil {
-			return reply{}, err
-		}
-		out["message_stats"], out["churn_rates"] = counted(sample, newest.Counts()), churn(sample)
+	if c.figures() {
+		err = c.addFigures(out, queues)
 	}
-	return reply{body: out, silent: slices.Compact(silent)}, nil
+	return reply{body: out, silent: together(silent, queues.Silent)}, err
+}
+
+// addFigures adds to an overview what costs a look at queues and nodes.
+func (c *call) addFigures(out object, queues *queues.List) error {
+	ready, unsettled, others, consumers := queues.Totals()
+	totals, err := c.queueTotals(ready, unsettled, others)
+	if err != nil {
+		return err
+	}
+	out["queue_totals"] = totals
+	if in, is := out["object_totals"].(object); is {
+		in["consumers"] = consumers
+	}
+	if c.api.Broker.Logins.Require(c.Context(), monitoring) != nil {
+		return nil
+	}
+	sample, err := c.api.Stats.Cluster(c.Context())
+	if err != nil {
+		return err
+	}
+	newest, err := c.api.Stats.Queues(c.Context())
+	if err != nil {
+		return err
+	}
+	out["message_stats"], out["churn_rates"] = counted(sample, newest.Counts()), churn(sample)
+	return nil
 }
 
 // allAddresses is RabbitMQ's address of a listener on all addresses of a machine.
@@ -168,28 +180,40 @@ func listNodes(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.list(of(status.Nodes, func(n *operators.NodeStatus) string { return n.ID }, ofNode), nil)
+	return c.list(of(status.Nodes, func(n *operators.NodeStatus) string { return n.ID }, c.nodeRow()), silentIn(&status))
 }
 
 func getNode(c *call) (reply, error) {
-	n, err := c.findNode()
+	n, silent, err := c.findNode()
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{body: ofNode(n)}, nil
+	return reply{body: c.nodeRow()(n), silent: silent}, nil
 }
 
-// findNode asks all nodes for their state, and returns that of the path's.
-func (c *call) findNode() (*operators.NodeStatus, error) {
+// findNode asks all nodes for their state, and returns that of the path's, and which did not answer.
+func (c *call) findNode() (n *operators.NodeStatus, silent []string, err error) {
 	status, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	i := slices.IndexFunc(status.Nodes, func(n operators.NodeStatus) bool { return n.ID == c.name() })
 	if i < 0 {
-		return nil, missing("node", "", c.name())
+		return nil, nil, missing("node", "", c.name())
 	}
-	return &status.Nodes[i], nil
+	return &status.Nodes[i], silentIn(&status), nil
+}
+
+// nodeRow returns what shows a node as the caller wants it. That rates cannot be had hides no node.
+func (c *call) nodeRow() func(n *operators.NodeStatus) object {
+	if !c.figures() {
+		return ofNode
+	}
+	sample, err := c.api.Stats.Cluster(c.Context())
+	if err != nil {
+		sample = nil
+	}
+	return func(n *operators.NodeStatus) object { return ofNode(n).withUse(n).withUseRates(sample.UseOf(n.ID)) }
 }
 
 // noLimit stands for a number without a limit: tools take no larger one.
@@ -211,14 +235,11 @@ func ofNode(n *operators.NodeStatus) object {
 		out["refused"] = n.Refused
 	}
 	if d := n.Disk; d != nil {
-		out["disk_free"], out["disk_free_limit"], out["disk_free_alarm"] = d.Free, d.Low, d.Pressure != "none"
-		out["disk_pressure"], out["disk_hangs_ms"] = d.Pressure, d.Hangs.Milliseconds()
+		out["disk_free_limit"], out["disk_free_alarm"], out["disk_pressure"] = d.Low, d.Pressure != "none", d.Pressure
 	}
 	if v := n.Vitals; v != nil {
-		out["mem_used"], out["mem_limit"], out["mem_alarm"] = v.Memory, v.MemoryHigh, v.MemoryHigh > 0 && v.Memory > v.MemoryHigh
-		out["fd_used"], out["fd_total"] = v.Files, min(v.FilesLimit, noLimit)
-		out["proc_used"], out["proc_total"], out["run_queue"] = v.Goroutines, noLimit, v.Runnable
-		out["uptime"], out["processors"] = v.Uptime.Milliseconds(), v.Processors
+		out["mem_limit"], out["mem_alarm"] = v.MemoryHigh, v.MemoryHigh > 0 && v.Memory > v.MemoryHigh
+		out["processors"] = v.Processors
 		for field, x := range map[string]*float64{"cpu": v.CPU, "confirm_p99_ms": milliseconds(v.ConfirmP99), "fsync_p99_ms": milliseconds(v.SyncP99)} {
 			if x != nil {
 				out[field] = hundredths(*x)
@@ -229,9 +250,34 @@ func ofNode(n *operators.NodeStatus) object {
 		}
 	}
 	if k := n.Clock; k != nil {
-		out["clock_offset_us"], out["clock_off"] = k.Offset.Microseconds(), k.Off
+		out["clock_off"] = k.Off
 	}
 	return out
+}
+
+// withUse adds the figures of a node.
+func (o object) withUse(n *operators.NodeStatus) object {
+	if d := n.Disk; d != nil {
+		o["disk_free"], o["disk_hangs_ms"] = d.Free, d.Hangs.Milliseconds()
+	}
+	if v := n.Vitals; v != nil {
+		o["mem_used"], o["fd_used"], o["fd_total"] = v.Memory, v.Files, min(v.FilesLimit, noLimit)
+		o["proc_used"], o["proc_total"], o["run_queue"], o["uptime"] = v.Goroutines, noLimit, v.Runnable, v.Uptime.Milliseconds()
+	}
+	if k := n.Clock; k != nil {
+		o["clock_offset_us"] = k.Offset.Microseconds()
+	}
+	return o
+}
+
+// withUseRates adds how fast the figures of a node that are there become more.
+func (o object) withUseRates(u stats.Use) object {
+	for field, rate := range map[string]float64{"mem_used": u.Memory, "fd_used": u.Files, "disk_free": u.DiskFree} {
+		if _, is := o[field]; is {
+			o[field+"_details"] = object{"rate": rate}
+		}
+	}
+	return o
 }
 
 // reasons are the sentences of alarms.

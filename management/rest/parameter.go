@@ -15,11 +15,11 @@ func parameterRoutes() []route {
 		{method: "GET", path: "/api/parameters", tag: policymaker, serve: listParameters, query: listQuery(), says: "the parameters in all vhosts that the caller may see"},
 		{method: "GET", path: "/api/parameters/{component}", tag: policymaker, serve: listParameters, query: listQuery(), says: "the parameters of a component"},
 		{method: "GET", path: "/api/parameters/{component}/{vhost}", tag: policymaker, serve: listParameters, query: listQuery(), says: "the parameters of a component in a vhost"},
-		{method: "GET", path: parameter, tag: policymaker, serve: getParameter, says: "one parameter"},
+		{method: "GET", path: parameter, tag: policymaker, serve: getParameter, query: oneQuery(), says: "one parameter"},
 		{method: "PUT", path: parameter, tag: policymaker, serve: putParameter, says: "refuses a parameter, as nothing would heed it"},
 		{method: "DELETE", path: parameter, tag: administrator, act: changesParameter(audit.OpParameterDelete, "parameter"), serve: deleteParameter, says: "removes a parameter that was imported"},
 		{method: "GET", path: "/api/global-parameters", tag: policymaker, serve: listGlobals, query: listQuery(), says: "the global parameters"},
-		{method: "GET", path: "/api/global-parameters/{name}", tag: policymaker, serve: getGlobal, says: "one global parameter"},
+		{method: "GET", path: "/api/global-parameters/{name}", tag: policymaker, serve: getGlobal, query: oneQuery(), says: "one global parameter"},
 		{method: "PUT", path: "/api/global-parameters/{name}", tag: administrator, act: changesParameter(audit.OpParameterPut, "global parameter"), serve: putGlobal, says: "sets a global parameter"},
 		{method: "DELETE", path: "/api/global-parameters/{name}", tag: administrator, act: changesParameter(audit.OpParameterDelete, "global parameter"), serve: deleteGlobal, says: "removes a global parameter"},
 	}

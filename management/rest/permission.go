@@ -15,7 +15,7 @@ func permissionRoutes() []route {
 		{method: "GET", path: "/api/permissions", tag: administrator, serve: listPermissions, query: listQuery(), says: "what users may do in vhosts"},
 		{method: "GET", path: "/api/vhosts/{vhost}/permissions", tag: administrator, serve: listPermissions, query: listQuery(), says: "what users may do in a vhost"},
 		{method: "GET", path: "/api/users/{user}/permissions", tag: administrator, serve: listPermissions, query: listQuery(), says: "what a user may do in vhosts"},
-		{method: "GET", path: "/api/permissions/{vhost}/{user}", tag: administrator, serve: getPermission, says: "what a user may do in a vhost"},
+		{method: "GET", path: "/api/permissions/{vhost}/{user}", tag: administrator, serve: getPermission, query: oneQuery(), says: "what a user may do in a vhost"},
 		{method: "PUT", path: "/api/permissions/{vhost}/{user}", tag: administrator, act: changesPermission(audit.OpPermissionSet), serve: setPermission, says: "sets what a user may do in a vhost; body: configure, write and read, patterns of names"},
 		{method: "DELETE", path: "/api/permissions/{vhost}/{user}", tag: administrator, act: changesPermission(audit.OpPermissionClear), serve: clearPermission, says: "keeps a user out of a vhost"},
 

@@ -38,7 +38,7 @@ func (k policyKind) routes(path, many string) []route {
 	return []route{
 		{method: "GET", path: path, tag: management, serve: k.list, query: listQuery(), says: many + " of all vhosts that the caller may see"},
 		{method: "GET", path: path + "/{vhost}", tag: management, serve: k.list, query: listQuery(), says: many + " of a vhost"},
-		{method: "GET", path: path + "/{vhost}/{name}", tag: management, serve: k.get, says: "one " + one},
+		{method: "GET", path: path + "/{vhost}/{name}", tag: management, serve: k.get, query: oneQuery(), says: "one " + one},
 		{method: "PUT", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyPut), serve: k.put, says: "makes or replaces a " + one},
 		{method: "DELETE", path: path + "/{vhost}/{name}", tag: management, act: act(audit.OpPolicyDelete), serve: k.remove, says: "deletes a " + one},
 		{method: "POST", path: strings.Replace(path, "/api/", "/v1/", 1) + "/{vhost}/{name}/preview", tag: management, serve: k.preview, says: "what a " + one + " would change, without changing it; body: as to put it, or delete = true"},

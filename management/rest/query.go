@@ -3,6 +3,7 @@ package rest
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // parameter is a parameter of a route's query. A route takes only those that it declares: what the description of the API
@@ -32,6 +33,14 @@ func repeated(p parameter) parameter {
 	return p
 }
 
+// oneQuery are the parameters of a path that shows one object, and more.
+func oneQuery(more ...parameter) []parameter { return append([]parameter{columnsParam()}, more...) }
+
+// columnsParam chooses fields.
+func columnsParam() parameter {
+	return textParam("columns", "the fields to show, with commas between; dots lead into objects")
+}
+
 // listQuery are the parameters of a list, and more.
 func listQuery(more ...parameter) []parameter {
 	return slices.Concat([]parameter{
@@ -41,12 +50,23 @@ func listQuery(more ...parameter) []parameter {
 		flagParam("use_regex", "true: name is a regular expression"),
 		textParam("sort", "the field to sort by; dots lead into objects"),
 		flagParam("sort_reverse", "true: the last row comes first"),
-		textParam("columns", "the fields to show, with commas between; dots lead into objects"),
+		columnsParam(),
 	}, more)
 }
 
-// withoutFigures is the parameter that leaves figures out of a list.
+// withoutFigures is the parameter that leaves figures out.
 func withoutFigures() parameter { return flagParam("disable_stats", "leaves the figures out") }
+
+// figures reports whether the caller wants figures.
+func (c *call) figures() bool { return !c.flag("disable_stats") }
+
+// columns are the fields to show; nil: all.
+func (c *call) columns() []string {
+	if names := c.text("columns"); names != "" {
+		return strings.Split(names, ",")
+	}
+	return nil
+}
 
 // dryRunQuery has the parameter of changes that can be tried.
 func dryRunQuery() []parameter {

@@ -13,20 +13,25 @@ func queueRoutes() []route {
 		{method: "GET", path: "/api/queues", tag: management, serve: listQueues, query: queueQuery(), says: "the queues in all vhosts that the caller may see"},
 		{method: "GET", path: "/api/queues/detailed", tag: management, serve: listQueues, query: queueQuery(), says: "the same"},
 		{method: "GET", path: "/api/queues/{vhost}", tag: management, serve: listQueues, query: queueQuery(), says: "the queues of a vhost"},
-		{method: "GET", path: "/api/queues/{vhost}/{name}", tag: management, serve: getQueue, says: "one queue"},
+		{method: "GET", path: "/api/users/{user}/queues", tag: management, serve: listUserQueues, query: listQuery(), says: "the queues that a user has declared, in all vhosts that the caller may see"},
+		{method: "GET", path: "/api/queues/{vhost}/{name}", tag: management, serve: getQueue, query: oneQuery(append(sampleQuery(), withoutFigures())...), says: "one queue"},
 	}
 }
 
 // queueQuery are the parameters of lists of queues.
 func queueQuery() []parameter {
-	return listQuery(withoutFigures(), flagParam("enable_queue_totals", "shows the figures all the same"))
+	return listQuery(append(sampleQuery(), withoutFigures(), flagParam("enable_queue_totals", "shows the figures all the same"))...)
 }
 
 // listQueues costs one question to each node, however many queues there are, and describes only the rows that are
 // shown, unless the order is that of a figure.
 func listQueues(c *call) (reply, error) {
-	figures := !c.flag("disable_stats") || c.flag("enable_queue_totals")
+	figures := c.figures() || c.flag("enable_queue_totals")
 	l, err := c.api.Broker.Queues.List(c.Context(), c.vhost(), figures)
+	if err != nil {
+		return reply{}, err
+	}
+	samples, err := c.agesOfSamples()
 	if err != nil {
 		return reply{}, err
 	}
@@ -38,7 +43,7 @@ func listQueues(c *call) (reply, error) {
 	}
 	all := rows{count: l.Len(), name: l.Name, build: func(i int) object {
 		q := l.Queue(i)
-		return ofQueue(&q, newest.RatesOf(q.UID)).withGrowth(newest.GrowthOf(q.UID))
+		return ofQueue(&q, newest.RatesOf(q.UID)).withGrowth(newest.GrowthOf(q.UID)).withSamples(samples, newest, newest.Of[q.UID])
 	}, value: func(i int, path string) (any, bool) {
 		if path == "policy" {
 			return orNull(l.Policy(i)), true
@@ -47,6 +52,21 @@ func listQueues(c *call) (reply, error) {
 		return queueValue(&q, newest.RatesOf, path)
 	}}
 	return c.list(all, l.Silent)
+}
+
+// listUserQueues has no figures: who looks for what a user has left behind needs none.
+func listUserQueues(c *call) (reply, error) {
+	l, err := c.api.Broker.Queues.List(c.Context(), "", false)
+	if err != nil {
+		return reply{}, err
+	}
+	var declared []queues.Queue
+	for i := range l.Len() {
+		if q := l.Queue(i); q.DeclaredBy == c.user() {
+			declared = append(declared, q)
+		}
+	}
+	return c.list(of(declared, func(q *queues.Queue) string { return q.Name }, func(q *queues.Queue) object { return ofQueue(q, nil) }), l.Silent)
 }
 
 // queueValue is what ofQueue puts at a path, for those that lists are sorted by most.
@@ -112,11 +132,19 @@ func getQueue(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if !c.figures() {
+		q.Stats = nil
+		return reply{body: ofQueue(&q, nil)}, nil
+	}
 	newest, err := c.api.Stats.Queues(c.Context())
 	if err != nil {
 		return reply{}, err
 	}
-	out := ofQueue(&q, newest.RatesOf(q.UID)).withGrowth(newest.GrowthOf(q.UID))
+	samples, err := c.agesOfSamples()
+	if err != nil {
+		return reply{}, err
+	}
+	out := ofQueue(&q, newest.RatesOf(q.UID)).withGrowth(newest.GrowthOf(q.UID)).withSamples(samples, newest, newest.Of[q.UID])
 	if q.Stats != nil {
 		out["dead_letters"] = ofDeadLetters(q.Stats)
 	}

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/broker/failure"
+	"github.com/quorate/quorate/broker/operators"
 )
 
 // warningsHeader has the warnings, separated by semicolons, about what was accepted but has no
@@ -16,6 +18,33 @@ const warningsHeader = "Quorate-Warnings"
 // silentHeader names the nodes, separated by commas, that did not answer; what only they know is
 // missing from the reply.
 const silentHeader = "Quorate-Silent"
+
+// together are the nodes of all lists, each once.
+func together(lists ...[]string) []string {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// silentIn are the nodes that did not answer when all were asked.
+func silentIn(s *operators.ClusterStatus) (silent []string) {
+	for i := range s.Nodes {
+		if !s.Nodes[i].Answers {
+			silent = append(silent, s.Nodes[i].ID)
+		}
+	}
+	return silent
+}
+
+// silentNodes asks all nodes, for answers to which those that are silent have not contributed. Whether some were is not
+// worth an error.
+func (c *call) silentNodes() []string {
+	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
+	if err != nil {
+		return nil
+	}
+	return silentIn(&s)
+}
 
 // object is a JSON object that is made up field by field.
 type object map[string]any

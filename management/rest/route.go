@@ -87,7 +87,16 @@ func (r *route) permitted(ctx context.Context, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	return r.serve(c)
+	out, err := r.serve(c)
+	if one, is := out.body.(object); is && out.code == 0 && !r.lists() {
+		out.body = one.only(c.columns())
+	}
+	return out, err
+}
+
+// lists reports whether the answer may be a page of a list, whose rows have the columns.
+func (r *route) lists() bool {
+	return slices.ContainsFunc(r.query, func(p parameter) bool { return p.name == "page" })
 }
 
 // The tags, from the weakest to the strongest: each includes those before it, except policymaker.

@@ -21,7 +21,7 @@ func userRoutes() []route {
 		{method: "GET", path: "/api/users/{$}", tag: administrator, serve: listUsers, query: listQuery(), says: "all users"},
 		{method: "GET", path: "/api/users/without-permissions", tag: administrator, serve: listPowerlessUsers, query: listQuery(), says: "users that have a permission in no vhost"},
 		{method: "POST", path: "/api/users/bulk-delete", tag: administrator, act: deletesUsers, serve: deleteUsers, says: "deletes the users that are there; body: users, a list of names"},
-		{method: "GET", path: "/api/users/{name}", tag: administrator, serve: getUser, says: "one user"},
+		{method: "GET", path: "/api/users/{name}", tag: administrator, serve: getUser, query: oneQuery(), says: "one user"},
 		{method: "PUT", path: "/api/users/{name}", tag: administrator, act: changesUser(audit.OpUserPut), serve: putUser, says: "makes or replaces a user; body: tags, and password, or password_hash and hashing_algorithm"},
 		{method: "DELETE", path: "/api/users/{name}", tag: administrator, act: changesUser(audit.OpUserDelete), serve: deleteUser, says: "deletes a user with its permissions"},
 		{method: "PUT", path: "/v1/users/{name}/tags", tag: administrator, act: changesUser(audit.OpUserPut), serve: putUserTags, says: "sets the tags of a user, and nothing else; body: tags"},

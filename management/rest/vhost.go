@@ -12,7 +12,7 @@ import (
 func vhostRoutes() []route {
 	return []route{
 		{method: "GET", path: "/api/vhosts", tag: management, serve: listVHosts, query: listQuery(withoutFigures()), says: "the vhosts that the caller may see"},
-		{method: "GET", path: "/api/vhosts/{vhost}", tag: management, serve: getVHost, says: "one vhost"},
+		{method: "GET", path: "/api/vhosts/{vhost}", tag: management, serve: getVHost, query: oneQuery(withoutFigures()), says: "one vhost"},
 		{method: "PUT", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: putVHost, says: "makes a vhost, or changes the settings that are given"},
 		{method: "DELETE", path: "/api/vhosts/{vhost}", tag: administrator, act: changesVHost(audit.OpVHostDelete), serve: deleteVHost, says: "deletes a vhost with all that is in it"},
 		{method: "POST", path: "/api/vhosts/{vhost}/deletion/protection", tag: administrator, act: changesVHost(audit.OpVHostPut), serve: protectVHost(true), says: "protects a vhost from deletion"},
@@ -75,7 +75,7 @@ func listVHosts(c *call) (reply, error) {
 		return reply{}, err
 	}
 	build, silent := c.ofVHost, []string(nil)
-	if !c.flag("disable_stats") {
+	if c.figures() {
 		newest, err := c.api.Stats.Queues(c.Context())
 		if err != nil {
 			return reply{}, err
@@ -124,6 +124,9 @@ func getVHost(c *call) (reply, error) {
 	h, err := c.visibleVHost()
 	if err != nil {
 		return reply{}, err
+	}
+	if !c.figures() {
+		return reply{body: c.ofVHost(&h)}, nil
 	}
 	newest, err := c.api.Stats.Queues(c.Context())
 	if err != nil {

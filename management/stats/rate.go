@@ -114,7 +114,7 @@ func (h *VHost) add(q *Queue) {
 }
 
 // countsOf are what one queue has counted.
-func countsOf(s *broker.QueueStats) Counts {
+func countsOf(s *queues.Stats) Counts {
 	return Counts{Publish: s.Enqueued, Deliver: s.Delivered, Get: s.Gets, EmptyGets: s.EmptyGets, Ack: s.Settled, Redeliver: s.Redelivered}
 }
 

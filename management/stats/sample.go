@@ -97,7 +97,7 @@ type Past struct {
 }
 
 // pastOf is what is remembered of a queue.
-func pastOf(s *broker.QueueStats) Past {
+func pastOf(s *queues.Stats) Past {
 	t := totalsOf(s)
 	return Past{Messages: t.Messages(), Ready: t.Ready, Unsettled: t.Unsettled, Counts: countsOf(s)}
 }

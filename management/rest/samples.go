@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/management/stats"
+)
+
+// maxAge bounds how far back samples are asked for, in seconds.
+const maxAge = 1 << 31
+
+// sampleQuery are the parameters that ask for samples beside the rates.
+func sampleQuery() []parameter {
+	return []parameter{
+		countParam("lengths_age", "shows samples of how many messages there were, of so many last seconds"),
+		countParam("lengths_incr", "is accepted: the samples are those that were collected, and no others"),
+		countParam("msg_rates_age", "shows samples of what was counted, of so many last seconds"),
+		countParam("msg_rates_incr", "is accepted, as lengths_incr is"),
+	}
+}
+
+// ages are how far back samples are asked for; 0: none are.
+type ages struct{ lengths, counts time.Duration }
+
+// agesOfSamples reads the parameters of sampleQuery.
+func (c *call) agesOfSamples() (a ages, err error) {
+	for name, to := range map[string]*time.Duration{"lengths_age": &a.lengths, "msg_rates_age": &a.counts, "lengths_incr": nil, "msg_rates_incr": nil} {
+		seconds, err := c.count(name, maxAge)
+		if err != nil {
+			return a, err
+		}
+		if to != nil {
+			*to = time.Duration(seconds) * time.Second //nolint:gosec // at most maxAge
+		}
+	}
+	return a, nil
+}
+
+// withSamples adds the samples that the collector has of a queue to its rates, newest first; nil: it has none.
+func (o object) withSamples(a ages, newest *stats.Queues, q *stats.Queue) object {
+	if q == nil || a == (ages{}) {
+		return o
+	}
+	now := q.Present()
+	of := func(in object, age time.Duration, field string, value func(p *stats.Past) uint64) {
+		details, is := in[field+"_details"].(object)
+		if !is || age == 0 {
+			return
+		}
+		samples := []object{{"sample": value(&now), "timestamp": newest.At.UnixMilli()}}
+		if q.Past != nil && newest.At.Sub(newest.Before) <= age {
+			samples = append(samples, object{"sample": value(q.Past), "timestamp": newest.Before.UnixMilli()})
+		}
+		details["samples"] = samples
+	}
+	of(o, a.lengths, "messages", func(p *stats.Past) uint64 { return p.Messages })
+	of(o, a.lengths, "messages_ready", func(p *stats.Past) uint64 { return p.Ready })
+	of(o, a.lengths, "messages_unacknowledged", func(p *stats.Past) uint64 { return p.Unsettled })
+	counts, _ := o["message_stats"].(object)
+	of(counts, a.counts, "publish", func(p *stats.Past) uint64 { return p.Publish })
+	of(counts, a.counts, "deliver_get", func(p *stats.Past) uint64 { return p.Deliver })
+	of(counts, a.counts, "deliver", func(p *stats.Past) uint64 { return p.Deliver - min(p.Deliver, p.Get) })
+	of(counts, a.counts, "get", func(p *stats.Past) uint64 { return p.Get })
+	of(counts, a.counts, "redeliver", func(p *stats.Past) uint64 { return p.Redeliver })
+	of(counts, a.counts, "ack", func(p *stats.Past) uint64 { return p.Ack })
+	return o
+}
