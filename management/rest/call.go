@@ -8,6 +8,7 @@ type call struct {
 	api           *api
 	route         *route
 	w             http.ResponseWriter // for routes that stream; others return a reply
+	outside       bool                // the caller has not logged in, which an open route does not ask for
 	answered      func()              // called when the answer is written, or cannot be
 }
 

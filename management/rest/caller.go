@@ -1,5 +1,7 @@
 package rest
 
+import "context"
+
 // callerRoutes are about the caller.
 func callerRoutes() []route {
 	return []route{
@@ -7,11 +9,13 @@ func callerRoutes() []route {
 	}
 }
 
-// whoami names the caller; the name is empty where the node asks for no logins.
-func whoami(c *call) (reply, error) {
+func whoami(c *call) (reply, error) { return reply{body: c.api.whoIs(c.Context())}, nil }
+
+// whoIs shows the caller of a context; the name is empty where the node asks for no logins.
+func (a *api) whoIs(ctx context.Context) object {
 	out := object{"name": "", "tags": []string{}}
-	if who, err := c.api.Broker.Logins.Who(c.Context()); err == nil && who != nil {
+	if who, err := a.Broker.Logins.Who(ctx); err == nil && who != nil {
 		out["name"], out["tags"] = who.User(), who.Tags()
 	}
-	return reply{body: out}, nil
+	return out
 }

@@ -14,9 +14,9 @@ import (
 // clusterRoutes are about the cluster as a whole and about taking its nodes out of service.
 func clusterRoutes() []route {
 	return []route{
-		{method: "GET", path: "/api/auth", always: true, serve: waysToLogIn, says: "how callers log in"},
-		{method: "GET", path: "/api/version", tag: management, always: true, serve: version, says: "the node's version"},
-		{method: "GET", path: "/api/cluster-name", tag: management, always: true, serve: getClusterName, says: "the cluster's name"},
+		{method: "GET", path: "/api/auth", open: true, always: true, serve: waysToLogIn, says: "how callers log in"},
+		{method: "GET", path: "/api/version", tag: management, open: true, always: true, serve: version, says: "the node's version"},
+		{method: "GET", path: "/api/cluster-name", tag: management, always: true, serve: getClusterName, query: oneQuery(), says: "the cluster's name"},
 		{method: "PUT", path: "/api/cluster-name", tag: administrator, serve: putClusterName, says: "accepts the name that the cluster has; it cannot be changed"},
 		{method: "GET", path: "/api/extensions", tag: management, always: true, serve: listExtensions, says: "extensions of the web page, of which there are none"},
 		{method: "GET", path: "/api/feature-flags", tag: management, serve: listFeatureFlags, query: listQuery(), says: "the versions of stored state, and whether they are finalised"},

@@ -8,14 +8,14 @@ import (
 // Route is a route, as tests look at it.
 type Route struct {
 	Method, Path, Documented, Tag string
-	Changes                       bool
+	Changes, Open                 bool
 	Query                         []string
 }
 
 // Routes returns all routes.
 func Routes() (all []Route) {
 	for _, r := range routes() {
-		out := Route{Method: r.method, Path: r.path, Documented: r.documentedPath(), Tag: r.tag, Changes: r.act != nil}
+		out := Route{Method: r.method, Path: r.path, Documented: r.documentedPath(), Tag: r.tag, Changes: r.act != nil, Open: r.open}
 		for _, p := range r.query {
 			out.Query = append(out.Query, p.name)
 		}

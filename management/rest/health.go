@@ -18,6 +18,11 @@ func healthRoutes() []route {
 	check := func(path string, serve func(*call) (reply, error), says string) route {
 		return route{method: "GET", path: checks + path, tag: management, always: true, serve: serve, says: says}
 	}
+	open := func(path, failed string, serve func(*call) (reply, error), says string) route {
+		r := check(path, briefly(failed, serve), says)
+		r.open = true
+		return r
+	}
 	return append(queueHealthRoutes(checks),
 		check("alarms", checkAlarms, "no node lacks disk space, hangs in a write or shows a wrong time, and this node holds no publishers back"),
 		check("local-alarms", checkLocalAlarms, "the same of this node alone"),
@@ -27,10 +32,10 @@ func healthRoutes() []route {
 		route{method: "GET", path: "/api/aliveness-test/{vhost}", tag: management, always: true, serve: checkVHost, says: "the vhost is there, and the node serves clients"},
 		check("virtual-hosts", checkServing, "the vhosts work, which they do while the node serves"),
 		check("node-is-mirror-sync-critical", checkNothing, "always well: there are no mirrors"),
-		check("ready-to-serve-clients", checkReady, "the node is ready for clients: it is started, not drained and not cut off"),
-		check("is-in-service", checkServing, "the node serves clients"),
-		check("below-node-connection-limit", checkConnections, "the node takes one more connection"),
-		check("reached-target-cluster-size", checkSize, "the cluster has as many nodes as it was to be founded with, or more"),
+		open("ready-to-serve-clients", "the node is not ready for clients", checkReady, "the node is ready for clients: it is started, not drained and not cut off"),
+		open("is-in-service", "the node does not serve clients", checkServing, "the node serves clients"),
+		open("below-node-connection-limit", "the limit of connections is reached", checkConnections, "the node takes one more connection"),
+		open("reached-target-cluster-size", "the cluster has fewer nodes than it was to be founded with", checkSize, "the cluster has as many nodes as it was to be founded with, or more"),
 		check("metadata-store/initialized", checkCatalog, "the node has a view of the catalog"),
 		check("metadata-store/initialized/with-data", checkServing, "the node's view of the catalog has what a cluster begins with"),
 	)
@@ -54,6 +59,20 @@ func judge(err error) (reply, error) {
 		return unwell(err.Error(), nil)
 	}
 	return well()
+}
+
+// briefly is a check that callers who have not logged in may make too: they get to know that it failed, and not why.
+func briefly(failed string, check func(*call) (reply, error)) func(*call) (reply, error) {
+	return func(c *call) (reply, error) {
+		out, err := check(c)
+		if c.outside && (err != nil || out.code != 0) {
+			return unwell(failed, nil)
+		}
+		if c.outside {
+			return well()
+		}
+		return out, err
+	}
 }
 
 func checkNothing(*call) (reply, error) { return well() }

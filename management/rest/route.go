@@ -16,6 +16,9 @@ type route struct {
 	// tag is what the caller needs besides a login; the broker checks rights on queues and exchanges
 	// (VH-6) and what a user may see of a vhost (VH-12). "": nothing.
 	tag string
+	// open: a caller who sends no credentials is answered too (call.outside), and gets to know nothing that matters. One
+	// who sends some for a tag must have it.
+	open bool
 	// always: a node answers even while it serves no clients (EX-16).
 	always bool
 	// act describes what the request changes, for the audit (AU-1); nil: nothing.
@@ -28,7 +31,8 @@ type route struct {
 // routes returns all routes.
 func routes() []route {
 	return slices.Concat(
-		callerRoutes(), rightsRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), consumerRoutes(), channelRoutes(),
+		callerRoutes(), loginRoutes(), rightsRoutes(), overviewRoutes(), liveRoutes(), connectionRoutes(), consumerRoutes(),
+		channelRoutes(),
 		vhostRoutes(), limitRoutes(), exchangeRoutes(), queueRoutes(), queueChangeRoutes(), bindingRoutes(), messageRoutes(),
 		policyRoutes(), parameterRoutes(),
 		userRoutes(), permissionRoutes(), definitionRoutes(), clusterRoutes(), attemptRoutes(), healthRoutes(), memberRoutes(), operationRoutes(), backupRoutes(),
@@ -36,17 +40,28 @@ func routes() []route {
 	)
 }
 
+// identify returns the request with the identity of its caller, unless the route is open and the caller sends no
+// credentials, or none that matter. The caller calls release when the request is answered.
+func (a *api) identify(r *route, req *http.Request) (in *http.Request, outside bool, release func(), err error) {
+	if r.open && a.Guard.Asks() && (r.tag == "" || req.Header.Get("Authorization") == "") {
+		return req, true, a.Guard.Outside(req), nil
+	}
+	in, err = a.Guard.Header(req)
+	return in, false, func() {}, err
+}
+
 // handler serves a route to callers that log in and have its tag.
 func (a *api) handler(r *route) http.HandlerFunc {
 	names := wildcards(r.path)
 	return func(w http.ResponseWriter, req *http.Request) {
 		unmarkSlashes(req, names)
-		in, err := a.Guard.Header(req)
+		in, outside, release, err := a.identify(r, req)
 		if err != nil {
 			a.fail(w, err)
 			return
 		}
-		c := &call{Request: in, api: a, route: r, w: w, answered: func() {}}
+		defer release()
+		c := &call{Request: in, api: a, route: r, w: w, outside: outside, answered: func() {}}
 		defer func() { c.answered() }()
 		var out reply
 		if r.act == nil {
@@ -77,7 +92,7 @@ func (r *route) run(ctx context.Context, c *call) (reply, error) {
 func (r *route) permitted(ctx context.Context, c *call) (reply, error) {
 	c.Request = c.WithContext(ctx)
 	b := c.api.Broker
-	if r.tag != "" {
+	if r.tag != "" && !c.outside {
 		if err := b.Logins.Require(ctx, r.tag); err != nil {
 			return reply{}, err
 		}
