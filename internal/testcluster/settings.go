@@ -16,6 +16,8 @@ type Settings struct {
 	ManualFinalise bool  // an operator finalises newer versions
 	DiskLow        int64 // bytes below which the free space of a node's disk counts as low
 	NoRepair       bool  // members that have lost what they had stored are not rebuilt
+	// MemoryHigh returns the bytes above which a node says that its memory is short; nil: none does.
+	MemoryHigh func(node int) int64
 }
 
 // StartAs is Start with settings.

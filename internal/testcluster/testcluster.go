@@ -346,6 +346,10 @@ func (c *Cluster) launch(i int) {
 	if c.clocks != nil {
 		clock = c.clocks[i]
 	}
+	var memory func() (limit, high int64)
+	if high := c.settings.MemoryHigh; high != nil {
+		memory = func() (int64, int64) { return 0, high(i) }
+	}
 	started, err := cluster.Start(c.t.Context(), cluster.Config{
 		Clock: clock,
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
@@ -353,7 +357,8 @@ func (c *Cluster) launch(i int) {
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Tracer: cfg.Tracer, Logger: log, Lines: lines,
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect, CommandTimeout: c.command,
 		PropagationTimeout: propagationTimeout, DiskLow: c.settings.DiskLow, ManualFinalise: c.settings.ManualFinalise,
-		Reconcile: membership.ReconcileConfig{Disabled: c.settings.NoRepair},
+		MemoryPlan: memory,
+		Reconcile:  membership.ReconcileConfig{Disabled: c.settings.NoRepair},
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -76,7 +76,7 @@ func listFeatureFlags(c *call) (reply, error) {
 	}
 	return c.list(rows{
 		count: len(all), name: func(i int) string { return flagPrefix + strconv.Itoa(i+1) }, build: func(i int) object { return all[i] },
-	}, nil)
+	}, c.silentNodes())
 }
 
 // flagOf shows a version of stored state as a feature flag.
@@ -156,7 +156,7 @@ func getCluster(c *call) (reply, error) {
 	if s.ViewAge >= 0 {
 		out["view_age_ms"] = s.ViewAge.Milliseconds()
 	}
-	return reply{body: out}, nil
+	return reply{body: out, silent: silentIn(&s)}, nil
 }
 
 // ofNodeStatus shows a node; what it has not reported is left out.

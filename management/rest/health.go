@@ -24,7 +24,7 @@ func healthRoutes() []route {
 		return r
 	}
 	return append(queueHealthRoutes(checks),
-		check("alarms", checkAlarms, "no node lacks disk space, hangs in a write or shows a wrong time, and this node holds no publishers back"),
+		check("alarms", checkAlarms, "no node lacks disk space or memory, hangs in a write or shows a wrong time, and this node holds no publishers back"),
 		check("local-alarms", checkLocalAlarms, "the same of this node alone"),
 		check("certificate-expiration/{within}/{unit}", checkCertificates, "no certificate of this node ends within so many days, weeks, months or years"),
 		check("port-listener/{port}", checkPort, "the node listens on a port"),
@@ -96,13 +96,13 @@ func checkAlarms(c *call) (reply, error) { return c.checkAlarmsOf("") }
 
 func checkLocalAlarms(c *call) (reply, error) { return c.checkAlarmsOf(c.api.Node) }
 
-// checkAlarmsOf checks one node, or all for "". Only this node's shortage of memory is known.
+// checkAlarmsOf looks at one node, or at all for "". Each node knows alone whether its memory is short, so all are asked.
 func (c *call) checkAlarmsOf(node string) (reply, error) {
-	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), false)
+	s, err := c.api.Broker.Operators.ClusterStatus(c.Context(), true)
 	if err != nil {
 		return reply{}, err
 	}
-	alarms := []object{}
+	alarms, silent := []object{}, silentIn(&s)
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; node == "" || n.ID == node {
 			alarms = append(alarms, alarmsOf(n)...)
@@ -111,14 +111,16 @@ func (c *call) checkAlarmsOf(node string) (reply, error) {
 	if a := c.api.Broker.Alarms.Now(); a != nil {
 		alarms = append(alarms, object{"node": c.api.Node, "resource": "publishers", "reason": a.Reason})
 	}
-	if len(alarms) == 0 {
-		return well()
-	}
 	where := "in the cluster"
 	if node != "" {
-		where = "on this node"
+		where, silent = "on this node", nil
 	}
-	return unwell("there are alarms in effect "+where, object{"alarms": alarms})
+	out, err := well()
+	if len(alarms) > 0 {
+		out, err = unwell("there are alarms in effect "+where, object{"alarms": alarms})
+	}
+	out.silent = silent
+	return out, err
 }
 
 // alarmsOf are what ails a node.

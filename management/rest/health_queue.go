@@ -79,13 +79,16 @@ func checkCritical(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	silent := silentIn(&s)
 	if found > 0 {
 		reasons = append([]string{"queues stand still, or would without this node"}, reasons...)
 	}
-	if len(reasons) == 0 {
-		return well()
+	out, err := well()
+	if len(reasons) > 0 {
+		out, err = unwell(strings.Join(reasons, "; "), object{"queues": shown, "total": found, "nodes": nodes})
 	}
-	return unwell(strings.Join(reasons, "; "), object{"queues": shown, "total": found, "nodes": nodes})
+	out.silent = silent
+	return out, err
 }
 
 // checkLeaders may find a queue that elects a leader at this moment; a probe should ask again.

@@ -181,12 +181,18 @@ func (c *call) setUserLimit(n int64) (reply, error) {
 
 func getVHostUsage(c *call) (reply, error) {
 	all, err := c.api.Broker.Limits.VHostUsage(c.Context(), c.vhost())
-	return reply{body: ofUsage(all)}, err
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofUsage(all), silent: c.silentNodes()}, nil
 }
 
 func getUserUsage(c *call) (reply, error) {
 	all, err := c.api.Broker.Limits.UserUsage(c.Context(), c.user())
-	return reply{body: ofUsage(all)}, err
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{body: ofUsage(all), silent: c.silentNodes()}, nil
 }
 
 // ofUsage shows limits with null for those that are not set, and for a use that nobody measures.

@@ -54,7 +54,13 @@ func listMembers(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.list(of(all, func(m *operators.QueueMember) string { return m.Node }, ofMember), nil)
+	var silent []string
+	for i := range all {
+		if all[i].State == "" {
+			silent = append(silent, all[i].Node)
+		}
+	}
+	return c.list(of(all, func(m *operators.QueueMember) string { return m.Node }, ofMember), silent)
 }
 
 // nodeOfBody reads the node that a member is added on or removed from.
