@@ -97,16 +97,10 @@ func rabbitHoleDifferences() []difference {
 	const (
 		client    = "RabbitMQ HTTP API client "
 		plugin    = "there is no such plugin: parameters without effect are refused (VH-9)"
-		samples   = "figures have rates, and no samples of the past"
-		reason    = "the reason does not speak of a plugin"
 		published = "the name of the cluster is a setting, and no global parameter"
 	)
 	out := []difference{
-		{client + "DELETE /api/connections/{name}", reason},
-		{client + "DELETE /api/connections/username/{username} invoked by an administrator", reason},
 		{client + "PUT /cluster-name", "the name of the cluster is a setting (cluster.name)"},
-		{client + "GET /queues with arguments", samples},
-		{client + "GET /queues/{vhost} with arguments", samples},
 		{client + "PUT /users/{name} updates the user with a password hash", "hashes of passwords are shown in exports alone"},
 		{client + "DELETE /topic-permissions/{vhost}/{user}/{exchange}", "topic permissions are given for exchanges that there are"},
 		{client + "feature flags lists deprecated feature flags", "no release has said of a feature that it goes"},

@@ -23,9 +23,9 @@ type Pulse struct {
 	// Lines are the connections with the peer for all else.
 	Lines Lines
 
-	set  *Set
-	asks bool
-	due  *time.Timer // a heartbeat is late
+	shared *shared
+	asks   bool
+	due    *time.Timer // a heartbeat is late
 
 	mu      sync.Mutex
 	conn    net.Conn      // nil: not connected
@@ -55,7 +55,7 @@ func (p *Pulse) Serve(conn net.Conn, r *bufio.Reader, epoch id.Epoch, refused fu
 	p.conn, p.epoch, p.refused, p.number, p.heard = conn, epoch, refused, 0, 0
 	p.since, p.proven, p.last, p.drains = time.Time{}, time.Time{}, time.Now(), false
 	p.mu.Unlock()
-	if c := p.set.config.Clock; c != nil && restarted {
+	if c := p.shared.config.Clock; c != nil && restarted {
 		c.Restarted(p.Node)
 	}
 	if old != nil {
@@ -63,7 +63,7 @@ func (p *Pulse) Serve(conn net.Conn, r *bufio.Reader, epoch id.Epoch, refused fu
 	}
 	defer p.end(conn)
 	p.Expect()
-	p.set.run()
+	p.shared.run()
 	if p.asks {
 		p.ask()
 	}
@@ -80,11 +80,11 @@ func (p *Pulse) Serve(conn net.Conn, r *bufio.Reader, epoch id.Epoch, refused fu
 			p.Late()
 		}
 		p.Expect()
-		hearClocks(p.set.config.Clock, p.Node, p.asks, b.GetClocks(), clock.Exchange{Asked: asked, Heard: came}, answers)
+		hearClocks(p.shared.config.Clock, p.Node, p.asks, b.GetClocks(), clock.Exchange{Asked: asked, Heard: came}, answers)
 		if answers && b.GetNumber() == 1 {
 			p.ask() // the peer has not received yet what was measured
 		}
-		if heartbeats := p.set.config.Heartbeats; heartbeats != nil && b.GetReports() {
+		if heartbeats := p.shared.config.Heartbeats; heartbeats != nil && b.GetReports() {
 			heartbeats.HandleHeartbeat(p.Node, Heartbeat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
 		}
 		if !p.asks {
@@ -149,12 +149,12 @@ func (p *Pulse) say() {
 // arrived, 0 if it answers none. The connection is given up long before its buffers are full of heartbeats that
 // nobody reads, so this does not block.
 func (p *Pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
-	b.Starved, b.Drains = p.set.starved.share.Load(), p.set.drains.Load()
-	if heartbeats := p.set.config.Heartbeats; heartbeats != nil {
+	b.Starved, b.Drains = p.shared.starved.share.Load(), p.shared.drains.Load()
+	if heartbeats := p.shared.config.Heartbeats; heartbeats != nil {
 		says := heartbeats.Heartbeat(p.Node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
 	}
-	b.Clocks = clocksTo(p.set.config.Clock, p.Node, came)
+	b.Clocks = clocksTo(p.shared.config.Clock, p.Node, came)
 	if Write(conn, b) != nil {
 		_ = conn.Close() // its reader reports that
 	}
@@ -199,7 +199,7 @@ func (p *Pulse) unstick(proven time.Duration) {
 			}
 			continue
 		}
-		p.set.stuck.Add(1)
+		p.shared.stuck.Add(1)
 		n.GiveUp(fmt.Errorf("node %q answers heartbeats, but the system would send the rest again only in %v, after %d attempts",
 			p.Node, (r.until - r.since).Round(time.Millisecond), r.fails))
 		Reset(n.Conn)
@@ -232,7 +232,7 @@ func (p *Pulse) OverdueFor(now time.Time) time.Duration {
 	if p.last.IsZero() {
 		return 0
 	}
-	return max(0, now.Sub(p.last)-p.set.config.Every)
+	return max(0, now.Sub(p.last)-p.shared.config.Every)
 }
 
 // missing is Unanswered for a peer that was last heard at a time. p.mu is held.
@@ -242,14 +242,14 @@ func (p *Pulse) missing(now, heard time.Time) time.Duration {
 		d = max(1, now.Sub(p.since))
 	}
 	if !p.asks {
-		d = max(d, now.Sub(heard)-p.set.config.Every)
+		d = max(d, now.Sub(heard)-p.shared.config.Every)
 	}
 	return d
 }
 
 // Leniency is for how much longer the peer may be silent than where none lacks processors.
 func (p *Pulse) Leniency() time.Duration {
-	return leniency(max(p.set.starved.share.Load(), p.said()), p.set.config.Timeout)
+	return leniency(max(p.shared.starved.share.Load(), p.said()), p.shared.config.Timeout)
 }
 
 // said is what the peer last reported as the share of the time for which it lacked a processor.
@@ -260,14 +260,14 @@ func (p *Pulse) said() uint32 {
 }
 
 // Patience is for how long the peer may be silent before its connection is given up.
-func (p *Pulse) Patience() time.Duration { return p.set.config.Timeout + p.Leniency() }
+func (p *Pulse) Patience() time.Duration { return p.shared.config.Timeout + p.Leniency() }
 
 // Expect waits for the next heartbeat.
-func (p *Pulse) Expect() { p.due.Reset(p.set.config.Every + lateAfter) }
+func (p *Pulse) Expect() { p.due.Reset(p.shared.config.Every + lateAfter) }
 
 // Late is called without the lock: what it notifies may ask for Silent at once.
 func (p *Pulse) Late() {
-	if heartbeats := p.set.config.Heartbeats; heartbeats != nil {
+	if heartbeats := p.shared.config.Heartbeats; heartbeats != nil {
 		heartbeats.Late(p.Node)
 	}
 }
@@ -327,7 +327,7 @@ func (p *Pulse) drop() {
 
 // elapsed reads the clock for measuring; 0 without one.
 func (p *Pulse) elapsed() time.Duration {
-	if c := p.set.config.Clock; c != nil {
+	if c := p.shared.config.Clock; c != nil {
 		return c.Elapsed()
 	}
 	return 0

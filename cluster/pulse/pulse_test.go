@@ -26,8 +26,8 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 		{name: "silence"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := New(Config{Every: period})
-			asker, asked := &Pulse{set: m, asks: true}, &Pulse{set: m}
+			m := New(Config{Every: period}, nil)
+			asker, asked := &Pulse{shared: m.shared, asks: true}, &Pulse{shared: m.shared}
 			now := time.Unix(1000, 0)
 			begin := now
 			asked.last = now
@@ -50,10 +50,10 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 				want = 0
 			}
 			if d := asker.Unanswered(now, begin); d != want {
-				t.Errorf("the asker is owed %v, want %v", d, want)
+				t.Errorf("the asker has %v unanswered, want %v", d, want)
 			}
 			if d := asked.Unanswered(now, begin); d != want {
-				t.Errorf("the one that is asked is owed %v, want %v", d, want)
+				t.Errorf("the one that is asked has %v unanswered, want %v", d, want)
 			}
 		})
 	}
@@ -61,13 +61,13 @@ func TestHeartbeatsJudgeBothDirections(t *testing.T) {
 
 // A delay is over with the next heartbeat that goes both ways.
 func TestHeartbeatsComeBack(t *testing.T) {
-	m := New(Config{Every: 100 * time.Millisecond})
-	p := &Pulse{set: m}
+	m := New(Config{Every: 100 * time.Millisecond}, nil)
+	p := &Pulse{shared: m.shared}
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 	for _, b := range []struct {
 		ms            int
 		number, heard uint64
-		owed          time.Duration
+		unanswered    time.Duration
 	}{
 		{0, 1, 0, 0},
 		{100, 2, 1, 0},
@@ -76,15 +76,15 @@ func TestHeartbeatsComeBack(t *testing.T) {
 		{400, 5, 3, 100 * time.Millisecond}, // those up to 200 came; the one of 300 did not
 		{500, 6, 5, 0},
 	} {
-		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.owed == 0) {
+		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.unanswered == 0) {
 			t.Errorf("after heartbeat %d: %v", b.number, ok)
 		}
-		if d := p.Unanswered(at(b.ms), at(0)); d != b.owed {
-			t.Errorf("after heartbeat %d %v is owed, want %v", b.number, d, b.owed)
+		if d := p.Unanswered(at(b.ms), at(0)); d != b.unanswered {
+			t.Errorf("after heartbeat %d %v is unanswered, want %v", b.number, d, b.unanswered)
 		}
 	}
 	if d := p.Unanswered(at(5000), at(4000)); d != 900*time.Millisecond {
-		t.Errorf("a connection of 4000 ms is owed %v at 5000", d)
+		t.Errorf("a connection of 4000 ms has %v unanswered at 5000", d)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestJudges(t *testing.T) {
 	one, other := net.Pipe()
 	t.Cleanup(func() { _, _ = one.Close(), other.Close() })
 	began := time.Now()
-	p := New(Config{Node: "n2", Every: time.Hour}).Of("n1")
+	p := New(Config{Node: "n2", Every: time.Hour}, nil).Of("n1")
 	if p.Judges(began, 1) {
 		t.Error("silence counts against a peer that has never asked")
 	}
@@ -111,7 +111,7 @@ func TestJudges(t *testing.T) {
 func TestOlderConnection(t *testing.T) {
 	one, other := net.Pipe()
 	t.Cleanup(func() { _, _ = one.Close(), other.Close() })
-	p := New(Config{Node: "n2", Every: time.Hour}).Of("n1")
+	p := New(Config{Node: "n2", Every: time.Hour}, nil).Of("n1")
 	p.conn, p.epoch = one, 3
 	err := p.Serve(other, NewReader(other), 2, func() error { return nil })
 	if over, is := errors.AsType[*OverError](err); !is || *over != (OverError{Node: "n1", Epoch: 2, Newest: 3}) {

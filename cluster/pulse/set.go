@@ -1,11 +1,9 @@
 package pulse
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/id"
@@ -13,44 +11,10 @@ import (
 	"github.com/quorate/quorate/internal/wait"
 )
 
-// Heartbeat is the state that a node sends with each heartbeat.
-type Heartbeat struct {
-	Led     uint64 // number of groups that the sender leads and in which the receiver votes
-	LedHash uint64 // checksum of their ids
-	Stalled bool   // a write to its disk hangs
-}
-
-// Heartbeats fills the heartbeats that this node sends and handles those of its peers. Calls come
-// from the goroutines of connections and must not block.
-type Heartbeats interface {
-	// Heartbeat returns the state to send with the next heartbeat to the peer.
-	Heartbeat(to id.NodeID) Heartbeat
-	// Late reports that a heartbeat of the peer has been missing for a moment, or one of this node
-	// at the peer.
-	Late(from id.NodeID)
-	// HandleHeartbeat handles the state in a peer's heartbeat. It is not called for peers without
-	// Heartbeats.
-	HandleHeartbeat(from id.NodeID, b Heartbeat)
-}
-
-// Config has the settings of a Set, and what it notifies.
-type Config struct {
-	Life       context.Context // ends the heartbeats
-	Node       id.NodeID
-	Every      time.Duration // between two heartbeats of each pair of nodes
-	Timeout    time.Duration // without heartbeats, a peer's connections are given up
-	Heartbeats Heartbeats    // nil: heartbeats only show that this node lives
-	Clock      Clock         // nil: heartbeats have no readings of clocks
-	// Overdue is called when a heartbeat did not come in time.
-	Overdue func(*Pulse)
-}
-
 // Set has the heartbeats with all peers. All methods may be called concurrently.
 type Set struct {
-	config  Config
-	starved starved
-	drains  atomic.Bool    // peers hand no leadership to members here
-	stuck   atomic.Uint64  // connections that were given up because they stood still
+	*shared
+	overdue func(*Pulse)
 	news    chan struct{}  // of capacity 1: peers are to be notified now
 	begun   sync.Once      // since the first connection for heartbeats
 	running sync.WaitGroup // the goroutine that asks
@@ -59,9 +23,11 @@ type Set struct {
 	of map[id.NodeID]*Pulse
 }
 
-// New returns a Set without peers.
-func New(c Config) *Set {
-	return &Set{config: c, news: make(chan struct{}, 1), of: map[id.NodeID]*Pulse{}}
+// New returns a Set without peers. It calls overdue when a heartbeat of a peer has not come in time.
+func New(c Config, overdue func(*Pulse)) *Set {
+	s := &Set{shared: &shared{config: c}, overdue: overdue, news: make(chan struct{}, 1), of: map[id.NodeID]*Pulse{}}
+	s.run = func() { s.begun.Do(func() { s.running.Go(s.heartbeat) }) } // until Config.Life ends
+	return s
 }
 
 // Wait returns when no goroutine of the Set runs any more. Config.Life and all calls of Serve must have ended.
@@ -92,9 +58,6 @@ func (s *Set) Recheck() {
 	}
 }
 
-// run asks peers from the first call on, until Config.Life ends.
-func (s *Set) run() { s.begun.Do(func() { s.running.Go(s.heartbeat) }) }
-
 // Remove forgets a peer.
 func (s *Set) Remove(n id.NodeID) {
 	s.mu.Lock()
@@ -112,8 +75,8 @@ func (s *Set) Of(n id.NodeID) *Pulse {
 	defer s.mu.Unlock()
 	p := s.of[n]
 	if p == nil {
-		p = &Pulse{set: s, Node: n, asks: s.config.Node < n}
-		p.due = time.AfterFunc(time.Hour, func() { s.config.Overdue(p) })
+		p = &Pulse{shared: s.shared, Node: n, asks: s.config.Node < n}
+		p.due = time.AfterFunc(time.Hour, func() { s.overdue(p) })
 		p.due.Stop()
 		s.of[n] = p
 	}
@@ -127,8 +90,8 @@ func (s *Set) every() []*Pulse {
 	return slices.Collect(maps.Values(s.of))
 }
 
-// Say sends all peers at once what this node says of itself, not only with the next heartbeat. It
-// does not wait.
+// Say sends all peers at once what this node reports about itself, without waiting for the next heartbeat. It does
+// not block.
 func (s *Set) Say() {
 	wait.Wake(s.news)
 }

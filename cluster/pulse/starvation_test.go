@@ -71,7 +71,7 @@ func TestStarvationIsReported(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				sets := make([]*Set, 2)
 				for i, n := range []id.NodeID{"n1", "n2"} {
-					sets[i] = New(Config{Life: ctx, Node: n, Every: time.Hour, Timeout: time.Second, Overdue: func(*Pulse) {}}) // nothing is measured
+					sets[i] = New(Config{Life: ctx, Node: n, Every: time.Hour, Timeout: time.Second}, func(*Pulse) {}) // nothing is measured
 					sets[i].starved.share.Store(shares[i])
 				}
 				pulses := []*Pulse{sets[0].Of("n2"), sets[1].Of("n1")}

@@ -45,7 +45,7 @@ func TestStuck(t *testing.T) {
 func TestProven(t *testing.T) {
 	t.Parallel()
 	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
-	asker, asked := &Pulse{set: New(Config{}), asks: true}, &Pulse{set: New(Config{}), last: at(0)}
+	asker, asked := &Pulse{shared: New(Config{}, nil).shared, asks: true}, &Pulse{shared: New(Config{}, nil).shared, last: at(0)}
 	never := at(5000).Sub(time.Time{})
 	proven := func(step string, p *Pulse, want time.Duration) {
 		t.Helper()
@@ -92,7 +92,7 @@ func tcpPair(t *testing.T) (mine, theirs *net.TCPConn) {
 // A connection that is stuck is given up, the other end learns of it at once, and no other connection is touched.
 func TestUnstick(t *testing.T) {
 	t.Parallel()
-	p := &Pulse{set: New(Config{}), Node: "n2"}
+	p := &Pulse{shared: New(Config{}, nil).shared, Node: "n2"}
 	stuck := retransmission{waits: true, fails: 2, since: 300 * time.Millisecond, until: 800 * time.Millisecond}
 	state := func(r retransmission, known bool) func(*net.TCPConn) (retransmission, bool) {
 		return func(*net.TCPConn) (retransmission, bool) { return r, known }
@@ -108,8 +108,8 @@ func TestUnstick(t *testing.T) {
 	unknown, good := add(state(stuck, false)), add(state(retransmission{}, true))
 	p.unstick(100 * time.Millisecond)
 	const want = `node "n2" answers heartbeats, but the system would send the rest again only in 500ms, after 2 attempts`
-	if len(why) != 1 || why[0].Error() != want || p.set.Stuck() != 1 {
-		t.Errorf("given up: %v, counted %d", why, p.set.Stuck())
+	if len(why) != 1 || why[0].Error() != want || p.shared.stuck.Load() != 1 {
+		t.Errorf("given up: %v, counted %d", why, p.shared.stuck.Load())
 	}
 	if passed != 2 {
 		t.Errorf("%d connections learn that packets pass, want 2", passed)

@@ -37,8 +37,8 @@ func New(c Config) (*Mux, error) {
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.pulses = pulse.New(pulse.Config{
-		Life: m.ctx, Node: c.Node, Every: c.HeartbeatEvery, Timeout: c.PingTimeout, Heartbeats: c.Heartbeats, Clock: c.Clock, Overdue: m.overdue,
-	})
+		Life: m.ctx, Node: c.Node, Every: c.HeartbeatEvery, Timeout: c.PingTimeout, Heartbeats: c.Heartbeats, Clock: c.Clock,
+	}, m.overdue)
 	m.peers.init(&m.local)
 	m.groups.l, m.groups.of = &m.local, map[id.GroupID]*group{}
 	m.accepted.init()

@@ -136,8 +136,8 @@ func openPaths() []string {
 	}
 }
 
-// Who has not logged in gets to know that a check fails, and not why. Who sends credentials must have the tag.
-func TestOpenPathsTellLittle(t *testing.T) {
+// A caller who has not logged in learns that a check fails, and not why. A caller who sends credentials needs the tag.
+func TestOpenPathsRevealLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
