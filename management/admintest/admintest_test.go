@@ -62,6 +62,7 @@ type step struct {
 // run runs the script as a user whose password is its name.
 func (a admin) run(user string, args []string, input string) (out, complaint string, err error) {
 	a.t.Helper()
+	try(args)
 	all := append([]string{a.program, "-H", a.address.Hostname(), "-P", a.address.Port(), "-u", user, "-p", user}, args...)
 	cmd := exec.CommandContext(a.t.Context(), "python3", all...)
 	var stdout, stderr bytes.Buffer
