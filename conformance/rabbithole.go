@@ -97,10 +97,13 @@ func rabbitHoleDifferences() []difference {
 	const (
 		client    = "RabbitMQ HTTP API client "
 		plugin    = "there is no such plugin: parameters without effect are refused (VH-9)"
+		fresh     = "figures of a queue that has just been declared come within 5 s, for which the spec does not wait"
 		published = "the name of the cluster is a setting, and no global parameter"
 	)
 	out := []difference{
 		{client + "PUT /cluster-name", "the name of the cluster is a setting (cluster.name)"},
+		{client + "GET /queues with arguments", fresh},
+		{client + "GET /queues/{vhost} with arguments", fresh},
 		{client + "PUT /users/{name} updates the user with a password hash", "hashes of passwords are shown in exports alone"},
 		{client + "DELETE /topic-permissions/{vhost}/{user}/{exchange}", "topic permissions are given for exchanges that there are"},
 		{client + "feature flags lists deprecated feature flags", "no release has said of a feature that it goes"},

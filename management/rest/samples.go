@@ -36,17 +36,27 @@ func (c *call) agesOfSamples() (a ages, err error) {
 	return a, nil
 }
 
-// withSamples adds the samples that the collector has of a queue to its rates, newest first; nil: it has none.
+// withSamples adds samples of a queue to its rates, newest first: those that the collector has, or what is shown of the
+// queue now if it has none yet. A rate that is not known yet is 0.
 func (o object) withSamples(a ages, newest *stats.Queues, q *stats.Queue) object {
-	if q == nil || a == (ages{}) {
+	if a == (ages{}) {
 		return o
 	}
-	now := q.Present()
 	of := func(in object, age time.Duration, field string, value func(p *stats.Past) uint64) {
-		details, is := in[field+"_details"].(object)
+		shown, is := in[field]
 		if !is || age == 0 {
 			return
 		}
+		details, is := in[field+"_details"].(object)
+		if !is {
+			details = object{"rate": 0.0}
+			in[field+"_details"] = details
+		}
+		if q == nil {
+			details["samples"] = []object{{"sample": shown, "timestamp": time.Now().UnixMilli()}}
+			return
+		}
+		now := q.Present()
 		samples := []object{{"sample": value(&now), "timestamp": newest.At.UnixMilli()}}
 		if q.Past != nil && newest.At.Sub(newest.Before) <= age {
 			samples = append(samples, object{"sample": value(q.Past), "timestamp": newest.Before.UnixMilli()})
