@@ -80,7 +80,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		return
 	}
 	b.clients.Counters.Published.Add(1)
-	nm, asked := newMessage(m, p.ttlMs), m.Properties.AskedPriority()
+	nm, asked := newMessage(m, p.ttlMs), m.AskedPriority()
 	nm.Delay = p.later
 	for len(p.targets) < n {
 		p.targets = append(p.targets, newPublishTarget(p))

@@ -102,7 +102,7 @@ func storedSizeHint(m *message.Message) int {
 
 // permitUserID refuses a message that claims to come from another user (MSG-3).
 func permitUserID(m *Publish, d *permission.SendRight) error {
-	id := m.Properties.UserID
+	id := m.UserID
 	if id == "" || d.Any || id == m.Sender.who.User() {
 		return nil
 	}

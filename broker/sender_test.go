@@ -89,7 +89,7 @@ func TestUserIDIsCheckedLast(t *testing.T) {
 		{"CC", Publish{Message: message.Message{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}}, failure.PreconditionFailed, "header CC"},
 		{"user_id alone", Publish{RoutingKey: "q"}, failure.PreconditionFailed, "user_id"},
 	} {
-		row.p.VHost, row.p.Sender, row.p.Properties.UserID = "/", s, "somebody"
+		row.p.VHost, row.p.Sender, row.p.UserID = "/", s, "somebody"
 		var e *failure.Error
 		if err := publish(t, b, &row.p).Err; !errors.As(err, &e) || e.Class != row.class || row.arg != "" && e.Arg != row.arg {
 			t.Errorf("%s: %v", row.name, err)

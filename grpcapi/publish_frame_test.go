@@ -117,7 +117,7 @@ func TestPublishFrameMerges(t *testing.T) {
 	if err != nil || fault != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, by protobuf %+v, %v", got, err, want, fault)
 	}
-	if m := got.messages[0]; got.sequences[0] != 2 || m.RoutingKey != "b" || m.Exchange != "e" || m.Properties.AppID == "" || m.Properties.MessageID == "" {
+	if m := got.messages[0]; got.sequences[0] != 2 || m.RoutingKey != "b" || m.Exchange != "e" || m.AppID == "" || m.MessageID == "" {
 		t.Errorf("%+v", got)
 	}
 }

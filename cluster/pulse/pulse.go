@@ -225,7 +225,7 @@ func (p *Pulse) Unanswered(now, began time.Time) time.Duration {
 	return p.missing(now, heard)
 }
 
-// overdueFor returns for how long the next heartbeat of the peer has been due, 0 if none ever came.
+// OverdueFor returns for how long the next heartbeat of the peer has been due, 0 if none ever came.
 func (p *Pulse) OverdueFor(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

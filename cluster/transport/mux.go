@@ -54,7 +54,7 @@ func (m *Mux) watch(n id.NodeID, conn net.Conn) (end func()) {
 
 // RemovePeer drops the connections to a peer until SetPeer sets it again. It does not wait for PeerDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
-	m.peers.remove(n)
+	m.remove(n)
 	m.pulses.Remove(n)
 }
 

@@ -39,7 +39,7 @@ func New(c Config) (*Mux, error) {
 	m.pulses = pulse.New(pulse.Config{
 		Life: m.ctx, Node: c.Node, Every: c.HeartbeatEvery, Timeout: c.PingTimeout, Heartbeats: c.Heartbeats, Clock: c.Clock,
 	}, m.overdue)
-	m.peers.init(&m.local)
+	m.init(&m.local)
 	m.groups.l, m.groups.of = &m.local, map[id.GroupID]*group{}
 	m.accepted.init()
 	m.server = grpc.NewServer(

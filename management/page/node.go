@@ -222,8 +222,13 @@ func (v *visit) memoryParts() (all []memoryPart, err error) {
 	}
 	m := &out.Memory
 	return []memoryPart{
-		{"Kept bodies of messages", m.Bodies}, {"Newest entries of the log", m.Tail}, {"Other objects, garbage too", m.Heap},
-		{"Stacks and the Go runtime", m.System}, {"Kept for what comes", m.Unused}, {"Program and all else", m.Others}, {"Resident in all", m.Total.Resident},
+		{"Kept bodies of messages", m.Bodies},
+		{"Newest entries of the log", m.Tail},
+		{"Other objects, garbage too", m.Heap},
+		{"Stacks and the Go runtime", m.System},
+		{"Kept for what comes", m.Unused},
+		{"Program and all else", m.Others},
+		{"Resident in all", m.Total.Resident},
 	}, nil
 }
 

@@ -73,9 +73,14 @@ func (c *call) addFigures(out object, queues *queues.List) error {
 	if in, is := out["object_totals"].(object); is {
 		in["consumers"] = consumers
 	}
-	if c.api.Broker.Logins.Require(c.Context(), monitoring) != nil {
-		return nil
+	if c.api.Broker.Logins.Require(c.Context(), monitoring) == nil {
+		return c.addCounts(out)
 	}
+	return nil
+}
+
+// addCounts adds to an overview what nodes and queues have counted.
+func (c *call) addCounts(out object) error {
 	sample, err := c.api.Stats.Cluster(c.Context())
 	if err != nil {
 		return err

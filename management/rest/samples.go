@@ -30,7 +30,7 @@ func (c *call) agesOfSamples() (a ages, err error) {
 			return a, err
 		}
 		if to != nil {
-			*to = time.Duration(seconds) * time.Second //nolint:gosec // at most maxAge
+			*to = time.Duration(seconds) * time.Second
 		}
 	}
 	return a, nil
