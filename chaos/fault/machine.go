@@ -114,10 +114,37 @@ func memory(ctx context.Context, s *Scene, m target.Memory, c Choice) (Fault, er
 			return errors.Join(m.Release(ctx, node), revive(ctx, s.Cluster, m, c.Nodes))
 		},
 		Bit: func(ctx context.Context) (string, bool, error) {
-			after, err := m.Squeezed(ctx, node)
+			after, err := squeezedMore(ctx, m, node, before)
 			return fmt.Sprintf("the node asked %d times for memory that it did not have; it runs: %v", after-before, m.Running(node)), after > before, err
 		},
 	}, err
+}
+
+// squeezeTries and squeezeEvery bound for how long a node gets less and less memory until it asks for more.
+const (
+	squeezeTries = 20
+	squeezeEvery = 100 * time.Millisecond
+)
+
+// squeezedMore returns how often a node has asked for memory that it did not have. While that is as often as before, it
+// takes what is unused by then too: what had not been written to the disk could not be taken at first.
+func squeezedMore(ctx context.Context, m target.Memory, node string, before uint64) (after uint64, err error) {
+	again := time.NewTicker(squeezeEvery)
+	defer again.Stop()
+	for range squeezeTries {
+		if after, err = m.Squeezed(ctx, node); err != nil || after > before || !m.Running(node) {
+			return after, err
+		}
+		if err = m.Squeeze(ctx, node); err != nil {
+			return after, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return after, ctx.Err()
+		}
+	}
+	return m.Squeezed(ctx, node)
 }
 
 // connectionsTried is how many connections show that a node is short of descriptors.
