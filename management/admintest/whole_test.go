@@ -1,6 +1,7 @@
 package admintest
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -36,20 +37,20 @@ func TestMain(m *testing.M) {
 
 // missed prints the subcommands that no test has run, and returns 1 if there are some.
 func missed(program string) int {
-	help, err := exec.Command("python3", program, "help", "subcommands").Output()
+	help, err := exec.CommandContext(context.Background(), "python3", program, "help", "subcommands").Output()
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	all := subcommands(string(help))
 	if len(all) < 30 {
-		fmt.Printf("the script's help has %d subcommands; it had 41: %q\n", len(all), all)
+		fmt.Fprintf(os.Stderr, "the script's help has %d subcommands; it had 41: %q\n", len(all), all)
 		return 1
 	}
 	code := 0
 	for _, words := range all {
 		if !slices.ContainsFunc(tried.runs, func(run []string) bool { return contains(run, words) }) {
-			fmt.Printf("no test runs rabbitmqadmin %s\n", strings.Join(words, " "))
+			fmt.Fprintf(os.Stderr, "no test runs rabbitmqadmin %s\n", strings.Join(words, " "))
 			code = 1
 		}
 	}
