@@ -22,13 +22,7 @@ func getNodeMemory(c *call) (reply, error) {
 	if n.Vitals == nil || n.Vitals.Parts == nil {
 		return reply{}, &failure.Error{Class: failure.Unavailable, Kind: "node", Name: n.ID, Reason: "does not say what its memory is for"}
 	}
-	var silent []string
-	for i := range sample.Nodes {
-		if !sample.Nodes[i].Answers {
-			silent = append(silent, sample.Nodes[i].ID)
-		}
-	}
-	return reply{body: object{"memory": ofMemory(n.Vitals.Parts)}, silent: silent}, nil
+	return reply{body: object{"memory": ofMemory(n.Vitals.Parts)}, silent: sample.Silent}, nil
 }
 
 // ofMemory sorts a node's memory into the kinds that RabbitMQ's HTTP API has. Tools want all of them: those without a
