@@ -8,14 +8,10 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// unfold opens what is folded in the page, so that its forms can be filled, and reports whether there was anything.
-func (x *tab) unfold() bool {
+// unfold opens what is folded in the page, so that its forms can be filled.
+func (x *tab) unfold() {
 	x.t.Helper()
-	return ask[bool](x, `(() => {
-		const folded = [...document.querySelectorAll("main details:not([open])")];
-		for (const d of folded) d.open = true;
-		return folded.length > 0;
-	})()`)
+	x.call(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("main details:not([open])").forEach((d) => { d.open = true; })`))
 }
 
 // An exchange is declared, and where its messages would go is explained while the key is typed.

@@ -127,6 +127,9 @@ func TestHostileNames(t *testing.T) {
 		for _, choice := range []string{"sort", "sort_reverse", "page", "column"} {
 			q.Del(choice)
 		}
+		if strings.HasPrefix(q.Get("name"), "amq.") { // of one vhost as of another
+			q.Del("vhost")
+		}
 		return u.Path + "?" + q.Encode()
 	})
 	w.add("", "/ui/")
