@@ -5,8 +5,8 @@ import "sync/atomic"
 const (
 	// pipelineEntries is how many entries of a node's groups may be in flight before a group has only one.
 	pipelineEntries = 16
-	// pipelineMessages is how many messages of a group, in flight and waiting, make it worth that some wait. Those of
-	// fewer would rather wait in vain for others.
+	// pipelineMessages is how many bodies of a group, in flight and waiting, make it worth that some wait. Those of fewer
+	// would wait in vain for others.
 	pipelineMessages = 4
 	// pipelineBytes of a group, in flight and waiting, cost so much by themselves that fewer entries are no gain.
 	pipelineBytes = 32 << 10

@@ -39,11 +39,11 @@ func TestPipeline(t *testing.T) {
 	if got := append(g.submit(1, pipelineMessages), g.submit(1, 1)...); !slices.Equal(got, []int{1, 1}) {
 		t.Fatalf("of a node with few in flight: %v", got)
 	}
-	if g.applied(); others.entries.Load() != 1 || g.underWay != 1 {
-		t.Fatalf("one is in flight: %d entries, %d messages", others.entries.Load(), g.underWay)
+	if g.applied(); others.entries.Load() != 1 || g.bodies != 1 {
+		t.Fatalf("one is in flight: %d entries, %d messages", others.entries.Load(), g.bodies)
 	}
-	if g.applied(); others.entries.Load() != 0 || g.underWay != 0 {
-		t.Fatalf("none is in flight: %d entries, %d messages", others.entries.Load(), g.underWay)
+	if g.applied(); others.entries.Load() != 0 || g.bodies != 0 {
+		t.Fatalf("none is in flight: %d entries, %d messages", others.entries.Load(), g.bodies)
 	}
 }
 
@@ -51,12 +51,13 @@ func TestPipeline(t *testing.T) {
 func TestPipelineAfterClose(t *testing.T) {
 	g := &Group[int, struct{}]{proposer: proposer[int]{pipeline: new(Pipeline), limits: limits{inFlight: 8, commands: 10, bytes: 4000}, begin: func() {}}}
 	p := &g.proposer
-	p.add(item[int]{bytes: 1, done: func(int, error) {}})
+	p.add(item[int]{command: Command{Bodies: make([][]byte, 2)}, bytes: 1, done: func(int, error) {}})
 	if p.next() == nil || p.pipeline.entries.Load() != 1 {
 		t.Fatal("no entry is in flight")
 	}
+	p.add(item[int]{command: Command{Bodies: make([][]byte, 3)}, done: func(int, error) {}})
 	g.refuseAll()
-	if n := p.pipeline.entries.Load(); n != 0 {
-		t.Fatalf("%d entries are in flight", n)
+	if n := p.pipeline.entries.Load(); n != 0 || p.bodies != 0 || p.pending != 0 {
+		t.Fatalf("%d entries, %d messages, %d bytes are in flight", n, p.bodies, p.pending)
 	}
 }

@@ -22,7 +22,7 @@ type item[R any] struct {
 // commands: hand drops these.
 type pendingEntry[R any] struct {
 	term, seq uint64
-	messages  int
+	bodies    int
 	items     []item[R]
 	bytes     int64
 	left      time.Time
@@ -54,7 +54,7 @@ type proposer[R any] struct {
 	deferrable deferral
 	inFlight   []*pendingEntry[R] // in the order in which raft got them
 	pending    int64              // bytes in queue and entries in flight
-	underWay   int                // messages of entries in flight
+	bodies     int                // those in queue and entries in flight
 	term       uint64             // term whose Lead command was proposed; 0: not leader
 	seq        uint64             // of the newest entry
 	paused     int                // transfers of leadership in progress
@@ -194,6 +194,7 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.queue = append(p.queue, it)
 	p.pending += it.bytes
 	p.queued += it.bytes
+	p.bodies += len(it.command.Bodies)
 	p.gather.messages += weight(&it.command)
 	if it.command.Deferrable {
 		return p.addDeferrable()
@@ -246,7 +247,7 @@ func (p *proposer[R]) next() *pendingEntry[R] {
 	if p.putOff() || p.hold(now) {
 		return nil
 	}
-	n, bytes, messages := 0, int64(0), 0
+	n, bytes, messages, bodies := 0, int64(0), 0, 0
 	for n < len(p.queue) && n < p.limits.commands {
 		it := &p.queue[n]
 		if n > 0 && entryHeadBytes+bytes+it.bytes > p.limits.bytes {
@@ -254,12 +255,13 @@ func (p *proposer[R]) next() *pendingEntry[R] {
 		}
 		bytes += it.bytes
 		messages += weight(&it.command)
+		bodies += len(it.command.Bodies)
 		if !it.command.Deferrable {
 			p.deferrable.others--
 		}
 		n++
 	}
-	f := &pendingEntry[R]{term: p.term, messages: messages, bytes: bytes, items: p.queue[:n:n]}
+	f := &pendingEntry[R]{term: p.term, bodies: bodies, bytes: bytes, items: p.queue[:n:n]}
 	// The entry in flight keeps the front of the array; the queue continues behind it.
 	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.queue = nil
@@ -280,14 +282,13 @@ func (p *proposer[R]) room() bool {
 	case n >= p.limits.inFlight:
 		return false
 	default:
-		return p.underWay+p.gather.messages < pipelineMessages || p.pending > pipelineBytes || p.pipeline.free()
+		return p.bodies < pipelineMessages || p.pending > pipelineBytes || p.pipeline.free()
 	}
 }
 
 // depart is called with the lock held.
 func (p *proposer[R]) depart(f *pendingEntry[R], now time.Time) {
 	p.seq++
-	p.underWay += f.messages
 	f.seq, f.left = p.seq, now
 	p.inFlight = append(p.inFlight, f)
 	p.pipeline.entries.Add(1)
@@ -378,7 +379,7 @@ func (p *proposer[R]) remove(i int) {
 	p.inFlight = append(p.inFlight[:i], p.inFlight[i+1:]...)
 	p.inFlight[:len(p.inFlight)+1][len(p.inFlight)] = nil
 	p.pipeline.entries.Add(-1)
-	p.underWay -= f.messages
+	p.bodies -= f.bodies
 	p.pending -= f.bytes
 	if len(p.inFlight) == 0 && p.drained != nil {
 		close(p.drained)
