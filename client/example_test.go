@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/gobuild"
 )
 
 // The examples run against three real nodes, which the first example that needs them starts.
@@ -39,10 +39,8 @@ func addresses() []string {
 			panic(err)
 		}
 		binary := filepath.Join(cluster.dir, "node")
-		build := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", binary, "../cmd/node")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0") // with cgo, as for the race detector, all would be compiled anew
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(fmt.Errorf("%w: %s", err, out))
+		if err := gobuild.Program(context.Background(), "..", "./cmd/node", binary); err != nil {
+			panic(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/gobuild"
 	"github.com/quorate/quorate/internal/loopback"
 )
 
@@ -37,11 +37,7 @@ func TestMain(m *testing.M) {
 // program is the node's, which the first test that needs it builds from this tree.
 var program = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(programs, "node")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the node: %w\n%s", err, out)
-	}
-	return binary, nil
+	return binary, gobuild.Program(context.Background(), "../..", "./cmd/node", binary)
 })
 
 // build returns the node's program.

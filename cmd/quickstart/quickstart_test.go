@@ -16,6 +16,8 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/internal/gobuild"
 )
 
 // screen is what a program writes while others read it.
@@ -44,10 +46,9 @@ func TestQuickstart(t *testing.T) {
 	}
 	home := t.TempDir()
 	binary := filepath.Join(home, "bin", "quorate")
-	for program, dir := range map[string]string{"quorate": "../node", "quoratectl": "../ctl"} {
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", filepath.Join(home, "bin", program), dir).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+	for program, pkg := range map[string]string{"quorate": "./cmd/node", "quoratectl": "./cmd/ctl"} {
+		if err := gobuild.Program(t.Context(), "../..", pkg, filepath.Join(home, "bin", program)); err != nil {
+			t.Fatal(err)
 		}
 	}
 	var out screen

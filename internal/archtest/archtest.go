@@ -199,6 +199,7 @@ func Table() []Package {
 		{Path: "internal/each"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
+		{Path: "internal/gobuild"},
 		{Path: "internal/groupsim", Imports: []string{"id", "raftfsm", "wal", "wal/vfs"}, ThirdParty: []string{"raft"}},
 		{Path: "internal/grpcmem", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "internal/incoming"},
@@ -226,7 +227,7 @@ func Table() []Package {
 		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/certificate", "cluster/datadir", "cluster/membership", "grpcapi", "internal/authority", "internal/incoming", "internal/logtail", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock", "tracing"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/transcript"},
-		{Path: "internal/upgrade"},
+		{Path: "internal/upgrade", Imports: []string{"internal/gobuild"}},
 		{Path: "internal/wait"},
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/gobuild"
 )
 
 const (
@@ -44,11 +44,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "node")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, "../../cmd/node").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the node: %w\n%s", err, out)
-	}
-	return binary, nil
+	return binary, gobuild.Program(context.Background(), "../..", "./cmd/node", binary)
 })
 
 // victim is a cluster of one node.

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/gobuild"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -95,10 +95,8 @@ func (w *world) start() error {
 		return err
 	}
 	binary := filepath.Join(w.dir, "node")
-	// The test's own timeout bounds it: on a busy machine it may take minutes.
-	build := exec.CommandContext(context.Background(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, "../../cmd/node")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the node: %w\n%s", err, out)
+	if err := gobuild.Program(context.Background(), "../..", "./cmd/node", binary); err != nil { // the test's own timeout bounds it
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*startTimeout)
 	defer cancel()

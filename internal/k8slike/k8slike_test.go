@@ -17,6 +17,7 @@ import (
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/chaos/workload"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/gobuild"
 )
 
 // binaryEnv gives the process inside the namespaces the program that the pods run.
@@ -61,10 +62,8 @@ func inNamespaces(t *testing.T, inside func(t *testing.T, binary string)) {
 		}
 	}
 	binary := filepath.Join(t.TempDir(), "node")
-	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", binary, "../../cmd/node")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := gobuild.Program(t.Context(), "../..", "./cmd/node", binary); err != nil {
+		t.Fatal(err)
 	}
 	self, err := os.Executable()
 	if err != nil {

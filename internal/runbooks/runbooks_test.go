@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/gobuild"
 	"github.com/quorate/quorate/internal/transcript"
 )
 
@@ -68,10 +69,9 @@ func TestPages(t *testing.T) {
 func programs(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	for name, from := range map[string]string{"quorate": "cmd/node", "quoratectl": "cmd/ctl"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-o", filepath.Join(bin, name), "../../"+from)
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+	for name, pkg := range map[string]string{"quorate": "./cmd/node", "quoratectl": "./cmd/ctl"} {
+		if err := gobuild.Program(t.Context(), "../..", pkg, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return bin

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/quorate/quorate/internal/gobuild"
 )
 
 // Old is a build of an earlier version.
@@ -33,14 +35,11 @@ func Last() Old {
 	return Old{"421f17329f14259be108fe819a63981ab2c7a03a", 6, false, "reads version 6 of stored state"}
 }
 
-// build makes a node's program, which needs no libraries, from the sources in a directory. The test's own timeout bounds
-// it: on a busy machine it may take minutes.
+// build makes a node's program from the sources in a directory. The test's own timeout bounds it.
 func build(t *testing.T, sources, binary string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-ldflags", "-s -w", "-buildvcs=false", "-o", binary, "./cmd/node")
-	cmd.Dir, cmd.Env = sources, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", binary, err, out)
+	if err := gobuild.Program(t.Context(), sources, "./cmd/node", binary); err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }
