@@ -22,9 +22,8 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	queue := p.queue
 	p.queue, p.queued, p.gather.messages = nil, 0, 0
 	p.deferrable.others, p.deferrable.due = 0, false
-	for i := range queue {
-		p.pending -= queue[i].bytes
-		p.bodies -= len(queue[i].command.Bodies)
+	for _, it := range queue {
+		p.pending -= it.bytes
 	}
 	p.mu.Unlock()
 	answer(queue, err)
