@@ -49,22 +49,27 @@ func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err err
 	return nil, nil, false
 }
 
-// Authenticate implements access.Backend.
+// Authenticate implements access.Backend. A node that has just started gets a newer view while it hashes a password: what
+// that view has of the user is decisive (EX-16).
 func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
-	v := o.view()
-	u, _ := v.User(c.User)
 	d := o.passwords.digest("password", c.User, c.Secret)
-	err := o.passwords.verify(ctx, u, c.Secret, d)
-	if err == nil {
-		return &access.Identity{Name: c.User}, nil
-	}
-	if _, wrong := errors.AsType[*access.Refused](err); wrong {
-		o.throttle.refuse(d, u)
-		if u == nil { // the view may be too old to have the user
-			if old := o.certainty.Current(ctx); old != nil {
-				return nil, old
-			}
+	for {
+		u, _ := o.view().User(c.User)
+		err := o.passwords.verify(ctx, u, c.Secret, d)
+		if err == nil {
+			return &access.Identity{Name: c.User}, nil
 		}
+		if _, wrong := errors.AsType[*access.Refused](err); !wrong {
+			return nil, err
+		}
+		old := o.certainty.Current(ctx)
+		if now, _ := o.view().User(c.User); now != u {
+			continue
+		}
+		o.throttle.refuse(d, u)
+		if u == nil && old != nil {
+			return nil, old
+		}
+		return nil, err
 	}
-	return nil, err
 }

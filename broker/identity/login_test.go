@@ -124,6 +124,39 @@ func TestManyOfOneUser(t *testing.T) {
 	all.Wait()
 }
 
+// A password is not wrong because the view of a node that has just started lacked the user, or had the password of
+// before, until the password was hashed (EX-16).
+func TestLoginWhileViewIsBehind(t *testing.T) {
+	user := func(secret string) *catalog.PutUser {
+		return &catalog.PutUser{User: catalog.User{Name: "u", PasswordHash: fastHash(secret), Algorithm: string(password.RabbitSHA256), UserLimits: catalog.NoUserLimits()}}
+	}
+	for what, before := range map[string][]*catalog.PutUser{"no user": nil, "another password": {user("before")}, "the same": {user("right")}} {
+		c := catalog.New()
+		for _, p := range before {
+			if r := c.Apply(c.View().Index()+1, 1, p); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		behind := c.View()
+		if r := c.Apply(c.View().Index()+1, 1, user("right")); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		for secret, is := range map[string]bool{"right": true, "wrong": false} {
+			var hashes atomic.Int32
+			l := testLogins(func() *catalog.View {
+				if hashes.Load() == 0 {
+					return behind
+				}
+				return c.View()
+			}, Config{Hashing: func(int) { hashes.Add(1) }})
+			_, err := l.Login(t.Context(), "u", secret, netip.MustParseAddr("192.0.2.1"))
+			if e, _ := errors.AsType[*failure.Error](err); (err == nil) != is || e != nil && e.Class != failure.AccessRefused {
+				t.Errorf("%s, the password %s: %v", what, secret, err)
+			}
+		}
+	}
+}
+
 // Logins that wait for the check of their credentials can leave, and their number is limited.
 func TestWaitingForACheck(t *testing.T) {
 	l := testLogins(catalog.New().View, Config{})
