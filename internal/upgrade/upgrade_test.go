@@ -30,6 +30,8 @@ const (
 	clusterName = "upgrade"
 	manual      = "QUORATE_CLUSTER__FINALIZE=manual"
 	pollEvery   = 20 * time.Millisecond
+	// firstManagement is the port of the first node's HTTP API, if it is free.
+	firstManagement = 25672
 )
 
 // roll is a cluster between two builds.
@@ -64,11 +66,17 @@ func (r *roll) env(binary string) []string {
 
 // all rolls one node after another.
 func (r *roll) all(ctx context.Context, binary string) error {
-	for _, n := range r.cluster.Nodes {
+	for i, n := range r.cluster.Nodes {
 		if err := r.to(ctx, n, binary); err != nil {
 			return err
 		}
 		if err := r.notFinalised(ctx); err != nil {
+			return err
+		}
+		if binary != r.new {
+			continue
+		}
+		if err := r.listed(ctx, n, r.cluster.Nodes[:i+1]); err != nil {
 			return err
 		}
 	}
@@ -184,7 +192,7 @@ func (r *roll) run(ctx context.Context) {
 	t.Helper()
 	var err error
 	if r.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
-		Binary: r.old, Dir: t.TempDir(), Name: clusterName, Settings: "timeouts:\n  suspect: 2s\n",
+		Binary: r.old, Dir: t.TempDir(), Name: clusterName, Settings: "timeouts:\n  suspect: 2s\n", FirstManagementPort: firstManagement,
 	}); err != nil {
 		t.Fatal(err)
 	}
