@@ -214,10 +214,10 @@ func judged(t *testing.T, r LibraryTests, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range r.Failed {
+	t.Logf("%d passed; differ as known: %q; left out: %q", r.Passed, r.Expected, r.Skipped)
+	for _, f := range r.Failed { // last, where a report that is cut shows them
 		t.Error(f)
 	}
-	t.Logf("%d passed; differ as known: %q; left out: %q", r.Passed, r.Expected, r.Skipped)
 }
 
 // The specs of the library by which other people's tools use the HTTP API.
