@@ -8,10 +8,14 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-// unfold opens what is folded in the page, so that its forms can be filled.
-func (x *tab) unfold() {
+// unfold opens what is folded in the page, so that its forms can be filled, and reports whether there was anything.
+func (x *tab) unfold() bool {
 	x.t.Helper()
-	x.call(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("main details:not([open])").forEach((d) => { d.open = true; })`))
+	return ask[bool](x, `(() => {
+		const folded = [...document.querySelectorAll("main details:not([open])")];
+		for (const d of folded) d.open = true;
+		return folded.length > 0;
+	})()`)
 }
 
 // An exchange is declared, and where its messages would go is explained while the key is typed.
