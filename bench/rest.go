@@ -18,11 +18,10 @@ import (
 
 // The clients that come and go before nodes are at rest again.
 const (
-	guests      = 60 // connections, in turn to each node
-	guestSends  = 200
-	guestBytes  = 1 << 10 // of a body
-	guestQueue  = "guests"
-	managedFrom = 26_000 // the first port that is tried for web pages, which nodes in production serve
+	guests     = 60 // connections, in turn to each node
+	guestSends = 200
+	guestBytes = 1 << 10 // of a body
+	guestQueue = "guests"
 	// guardRest is the time in which the nodes of the guard come to rest.
 	guardRest = 20 * time.Second
 	// Units of what a node has in memory, and how many times what the guard's table has it may be.
@@ -37,7 +36,7 @@ type resident struct{ all, own, files float64 }
 // startAtRest starts three nodes as in production, which log little.
 func startAtRest(ctx context.Context, o options, dir string) (*chaos.Cluster, error) {
 	cluster, err := chaos.NewCluster(chaos.ClusterConfig{
-		Binary: o.binary, Dir: filepath.Clean(dir), Name: "bench", Settings: "log:\n  level: warn\n", FirstManagementPort: managedFrom,
+		Binary: o.binary, Dir: filepath.Clean(dir), Name: "bench", Settings: "log:\n  level: warn\n", Managed: true,
 	})
 	if err != nil {
 		return nil, err

@@ -28,8 +28,9 @@ type ClusterConfig struct {
 	// FirstClientPort and FirstAMQPPort, if set, are tried for the first node's clients, the next
 	// ones 100 higher each, before free ports are looked for.
 	FirstClientPort, FirstAMQPPort int
-	// FirstManagementPort is the same for the web page and the HTTP API, which nodes serve only if it is set.
+	// FirstManagementPort is the same for the web page and the HTTP API, which nodes serve if it is set or with Managed.
 	FirstManagementPort int
+	Managed             bool
 	// Settings are lines that every node.yaml gets besides names and addresses.
 	Settings string
 	// Apart gives each node an address of loopback of its own, at which the others find it. There the
@@ -126,7 +127,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 		}
 		preferred := map[*string]int{&n.Client: c.FirstClientPort, &n.AMQP: c.FirstAMQPPort, &n.Management: c.FirstManagementPort}
 		addresses := []*string{&n.Client, &n.AMQP, &n.Peer, &n.Gossip, &n.HTTP}
-		if c.FirstManagementPort != 0 {
+		if c.Managed || c.FirstManagementPort != 0 {
 			addresses = append(addresses, &n.Management)
 		}
 		for _, address := range addresses {

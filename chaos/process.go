@@ -30,7 +30,7 @@ type Node struct {
 	Gossip string
 	HTTP   string
 	AMQP   string
-	// Management is where the node serves its page; see ClusterConfig.FirstManagementPort.
+	// Management is where the node serves its page; see ClusterConfig.Managed.
 	Management string
 	// PeerAt and GossipAt are where others find Peer and Gossip; see ClusterConfig.Apart.
 	PeerAt, GossipAt string

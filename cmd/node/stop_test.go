@@ -72,7 +72,7 @@ func view(ctx context.Context, t *testing.T, n *chaos.Node) {
 func TestStopAmongSilence(t *testing.T) {
 	t.Parallel()
 	c, err := chaos.NewCluster(chaos.ClusterConfig{
-		Binary: build(t), Dir: t.TempDir(), FirstManagementPort: 21672, Settings: "timeouts:\n  drain: 5s\n  login: 1h\n",
+		Binary: build(t), Dir: t.TempDir(), Managed: true, Settings: "timeouts:\n  drain: 5s\n  login: 1h\n",
 	})
 	must(t, err)
 	t.Cleanup(c.Kill)

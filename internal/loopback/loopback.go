@@ -22,6 +22,8 @@ const (
 	blockPorts    = 500
 	blocks        = 44
 	firstHandedIn = 1 // place in a block of the first port that is handed out
+	// wellKnown is a port in the range that programs ask for by its number, that of RabbitMQ's web page. Nobody claims its block.
+	wellKnown = 15672
 )
 
 // ErrNone means that other processes have claimed all ports.
@@ -62,6 +64,9 @@ func Address() (string, error) {
 func claimBlock() error {
 	for _, block := range rand.Perm(blocks) {
 		first := lowest + block*blockPorts
+		if first <= wellKnown && wellKnown < first+blockPorts {
+			continue
+		}
 		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addressOf(first))
 		if err == nil {
 			claim.listener, claim.first, claim.next = l, first, firstHandedIn

@@ -30,8 +30,6 @@ const (
 	clusterName = "upgrade"
 	manual      = "QUORATE_CLUSTER__FINALIZE=manual"
 	pollEvery   = 20 * time.Millisecond
-	// firstManagement is the port of the first node's HTTP API, if it is free.
-	firstManagement = 25672
 )
 
 // roll is a cluster between two builds.
@@ -192,7 +190,7 @@ func (r *roll) run(ctx context.Context) {
 	t.Helper()
 	var err error
 	if r.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
-		Binary: r.old, Dir: t.TempDir(), Name: clusterName, Settings: "timeouts:\n  suspect: 2s\n", FirstManagementPort: firstManagement,
+		Binary: r.old, Dir: t.TempDir(), Name: clusterName, Settings: "timeouts:\n  suspect: 2s\n", Managed: true,
 	}); err != nil {
 		t.Fatal(err)
 	}
