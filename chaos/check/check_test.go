@@ -296,6 +296,24 @@ func TestRejects(t *testing.T) {
 	}
 }
 
+// A consumer that was lost may read what it had been sent when others have long had it, and settled it: the number of an
+// assignment says which was the last.
+func TestReadLate(t *testing.T) {
+	for name, when := range map[string]time.Duration{
+		"while the next one holds it": 22 * ms, "while its settlement is under way": 23 * ms, "after its commit": 24 * ms,
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := valid()
+			i := slices.IndexFunc(events, func(e history.Event) bool { return e.Kind == history.Delivered && e.ID == 3 })
+			late := events[i]
+			late.At, late.Consumer = when, "x"
+			if r := Check(with(late)(slices.Delete(events, i, i+1))); r.Verdict != Valid {
+				t.Error(r.String())
+			}
+		})
+	}
+}
+
 // What nodes used already when their caches were full is no leak.
 func TestWarmIsNoLeak(t *testing.T) {
 	events := append(valid(), at(26*time.Second, warm(figures(400))), at(27*time.Second, figures(500)))

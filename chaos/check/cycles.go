@@ -77,13 +77,11 @@ func (l *ledger) lives(p place) [][]int {
 	return out
 }
 
-// lastLife returns the deliveries of a message when it was in a queue for the last time, with the most deaths. One may be
-// read when the message has long come back.
-func (l *ledger) lastLife(p place) []int {
-	lives := l.lives(p)
-	return slices.MaxFunc(lives, func(a, b []int) int {
-		return cmp.Compare(deathsIn(&l.events[a[0]], p.queue), deathsIn(&l.events[b[0]], p.queue))
-	})
+// compareTurns says which of two deliveries of a message in a queue was assigned first. When they are read says nothing: a
+// consumer that is lost may read what it had been sent when the next one has long settled it.
+func (l *ledger) compareTurns(queue string, a, b int) int {
+	x, y := &l.events[a], &l.events[b]
+	return cmp.Or(cmp.Compare(deathsIn(x, queue), deathsIn(y, queue)), cmp.Compare(x.Acquired, y.Acquired))
 }
 
 // deathsCounted: where dead letters come back to the queue in which they died, each time is counted, and comes once

@@ -109,6 +109,7 @@ func TestRejectsCycle(t *testing.T) {
 		"lost after the first discard":     {since(1500 * ms), []string{loss}},
 		"comes back, never discarded":      {with(slices.Concat([]history.Event{died(1, 1, at(2500*ms, delivered(2, loopWork, "c", 0, 0)))}, both(2500*ms, 2, loopWork, "c", history.Ack))...), []string{stays, deathCounts}},
 		"again without a cause":            {without(func(e history.Event) bool { return e.Kind == history.Lost && e.Consumer == "x" }), []string{causes}},
+		// Without deaths the deliveries of one life count as assigned before those of another, whose last ack is not the end then.
 		"no deaths, and nobody saw it as new": {func(events []history.Event) []history.Event {
 			events = without(func(e history.Event) bool { return e.ID == 5 && e.Consumer == "z" })(events)
 			for i := range events {
@@ -117,13 +118,13 @@ func TestRejectsCycle(t *testing.T) {
 				}
 			}
 			return events
-		}, []string{causes, deathCounts}},
+		}, []string{loss, causes, deathCounts}},
 		"no deaths at all": {func(events []history.Event) []history.Event {
 			for i := range events {
 				events[i].Deaths = nil
 			}
 			return events
-		}, []string{causes, deathCounts}},
+		}, []string{loss, causes, deathCounts}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			breaks(t, Check(test.mutate(validCycle())), test.breaks)

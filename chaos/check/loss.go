@@ -1,6 +1,11 @@
 package check
 
-import "github.com/quorate/quorate/chaos/history"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quorate/quorate/chaos/history"
+)
 
 // noLoss: what was confirmed, and what was delivered at all, ends in a way that the history shows:
 // its last consumer acked it, or it is in the dead-letter queue, or its TTL ended where nobody
@@ -64,8 +69,7 @@ func (l *ledger) end(p place) (at int, why string) {
 	if len(f.deliveries) == 0 {
 		return f.confirmed, "confirmed, and never delivered"
 	}
-	life := l.lastLife(p)
-	last := life[len(life)-1]
+	last := slices.MaxFunc(f.deliveries, func(a, b int) int { return cmp.Or(l.compareTurns(p.queue, a, b), cmp.Compare(a, b)) })
 	to := l.events[last].Consumer
 	for _, i := range f.deciding {
 		if e := &l.events[i]; i > last && e.Consumer == to {

@@ -48,7 +48,7 @@ func storedOnce(l *ledger) Guarantee {
 }
 
 // settledStays: after the commit of an ack or a discard the message is not delivered, unless its
-// dead letters may come back.
+// dead letters may come back. What is read after it, and was assigned before, had been sent to a consumer that was lost.
 func settledStays(l *ledger) Guarantee {
 	g := Guarantee{Name: "what is settled stays settled", Rule: "G4"}
 	for _, p := range l.places {
@@ -59,13 +59,30 @@ func settledStays(l *ledger) Guarantee {
 				continue
 			}
 			g.Checked++
-			if n := len(f.deliveries); f.deliveries[n-1] > i {
-				g.Broken = append(g.Broken, l.finding(p, f.deliveries[n-1], "delivered after its %s was committed", o))
+			if n := l.afterSettled(p, i); n >= 0 {
+				g.Broken = append(g.Broken, l.finding(p, n, "delivered after its %s was committed", o))
 			}
 			break
 		}
 	}
 	return g
+}
+
+// afterSettled returns a delivery that was read after a settlement's commit and not assigned before the delivery that it
+// settles; -1: there is none.
+func (l *ledger) afterSettled(p place, commit int) int {
+	settled := -1
+	for _, i := range l.fates[p].deliveries {
+		switch {
+		case i > commit:
+			if settled < 0 || l.compareTurns(p.queue, i, settled) >= 0 {
+				return i
+			}
+		case l.events[i].Consumer == l.events[commit].Consumer:
+			settled = i
+		}
+	}
+	return -1
 }
 
 // session returns the session of its publisher that the message belongs to.
