@@ -29,6 +29,8 @@ type Finding struct {
 	Queue   string          `json:"queue,omitempty"`
 	Message history.Message `json:"message"` // zero: of no message
 	Why     string          `json:"why"`
+	// Story is what the history has of the message, a line for each event; the first breaches of a guarantee have it.
+	Story []string `json:"story,omitempty"`
 }
 
 // Guarantee is what one checker found.
@@ -82,6 +84,7 @@ func Check(events []history.Event) Report {
 		slices.SortFunc(g.Broken, func(a, b Finding) int {
 			return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Message.Publisher, b.Message.Publisher), cmp.Compare(a.Message.ID, b.Message.ID))
 		})
+		l.recount(&g)
 		r.Guarantees = append(r.Guarantees, g)
 	}
 	r.conclude()

@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -311,6 +312,23 @@ func TestReadLate(t *testing.T) {
 				t.Error(r.String())
 			}
 		})
+	}
+}
+
+// A breach comes with what was seen of its message, and when the consumers that had it were lost.
+func TestStory(t *testing.T) {
+	events := without(func(e history.Event) bool { return e.ID == 6 && (e.Acquired == 1 || e.Outcome == history.Ack) })(valid())
+	events = with(at(11*time.Second, history.Event{Kind: history.Lost, Queue: mainQueue, Consumer: "c"}))(events)
+	r := Check(events)
+	breaks(t, r, []string{loss})
+	want := []string{
+		"10s published to main", "10s confirmed", "10s delivered in main by c after 0 deliveries and 0 failures",
+		"10s deciding requeue in main by c", "10s decided requeue in main by c", "11s c is lost",
+	}
+	for _, line := range want {
+		if !strings.Contains(r.String(), line+"\n") {
+			t.Errorf("the report lacks %q:\n%s", line, r.String())
+		}
 	}
 }
 

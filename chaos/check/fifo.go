@@ -69,7 +69,9 @@ func inTime(l *ledger) Guarantee {
 			}
 		}
 	}
-	g.Broken = slices.CompactFunc(g.Broken, func(a, b Finding) bool { return a == b })
+	g.Broken = slices.CompactFunc(g.Broken, func(a, b Finding) bool {
+		return a.At == b.At && a.Queue == b.Queue && a.Message == b.Message && a.Why == b.Why
+	})
 	return g
 }
 

@@ -33,6 +33,9 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "%s (%s): broken %d times\n", g.Name, g.Rule, len(g.Broken))
 		for _, f := range g.Broken[:min(examples, len(g.Broken))] {
 			fmt.Fprintf(&b, "  %v  %s  %s: %s\n", f.At.Round(time.Millisecond), f.Queue, f.Message, f.Why)
+			for _, line := range f.Story {
+				fmt.Fprintf(&b, "      %s\n", line)
+			}
 		}
 	}
 	fmt.Fprintf(&b, "history is %s", r.Verdict)
