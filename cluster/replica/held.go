@@ -112,7 +112,7 @@ func (q *Member) notLed() error {
 }
 
 // loadHeld reads the messages that are held, as many as there is room for, but at least one if
-// there is any. The gateway settles the ids that the answer lacks (session.Consumer.Resumed), so only
+// there is any. The gateway gives up the ids that the answer lacks (session.Consumer.Resumed), so only
 // what the consumer no longer holds is left out. The answer ends before a message that is still held
 // and cannot be read; if that is the first one, loadHeld returns the error.
 func (q *Member) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) error {

@@ -123,7 +123,8 @@ func (c *Consumer) NeedsResume() bool { return c.resuming }
 // (Queue.LastMsgID). It calls deliver for each delivery that is new to the client. Ids that are missing in between no
 // longer belong to the consumer: with auto-ack they are lost, as agreed (DEL-4); otherwise they timed out before the
 // client saw them. The client will never decide about these, but the queue waits for that before it assigns more
-// (CT-2). So Resumed settles them, which removes nothing from the queue.
+// (CT-2). So Resumed requeues them, which changes nothing: the consumer does not hold them. What nobody has seen is never
+// settled.
 func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver func(quorumq.Delivery)) {
 	c.resuming = false
 	for _, d := range ds {
@@ -147,7 +148,7 @@ func (c *Consumer) skip(to quorumq.MsgID) {
 		return
 	}
 	c.deciding += int(r.Last-r.First) + 1
-	if o := (outcome{kind: settled}); !c.merge(o, r) {
+	if o := (outcome{kind: requeued}); !c.merge(o, r) {
 		o.ranges = append(o.ranges, r)
 		c.outcomes = append(c.outcomes, o)
 	}

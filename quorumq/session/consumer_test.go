@@ -229,8 +229,8 @@ func TestConsumerAnswersForWhatItNeverHanded(t *testing.T) {
 		want    []string
 	}{
 		{name: "all held", held: []quorumq.MsgID{3, 4}, last: 4},
-		{name: "none held", last: 5, want: []string{"0 settle 3-5"}},
-		{name: "gaps", held: []quorumq.MsgID{4, 7}, last: 9, want: []string{"0 settle 3-3 5-6 8-9"}},
+		{name: "none held", last: 5, want: []string{"0 return failed=false 3-5"}},
+		{name: "gaps", held: []quorumq.MsgID{4, 7}, last: 9, want: []string{"0 return failed=false 3-3 5-6 8-9"}},
 		{name: "nothing missed", last: 2},
 		{name: "an answer of the past", last: 1},
 		{name: "auto-ack", autoAck: true, last: 5},
@@ -269,9 +269,9 @@ func TestConsumerVoid(t *testing.T) {
 		"sent again":          {decide: func(c *Consumer) { c.Settle(r(1, 3)) }, rewinds: true, reply: notHeld},
 		"sent again, refused": {decide: func(c *Consumer) { c.Settle(r(1, 3)) }, rewinds: true, reply: quorumq.Reply{Code: quorumq.CodeMalformed}, want: 1},
 		"skipped":             {decide: func(c *Consumer) { c.Resumed(nil, 5, nil) }, reply: notHeld},
-		"skipped, then settled": {decide: func(c *Consumer) {
+		"returned, then skipped": {decide: func(c *Consumer) {
+			c.Requeue(r(3, 3), false, nil, quorumq.Delay{})
 			c.Resumed(nil, 5, nil)
-			c.Settle(r(3, 3))
 		}, reply: notHeld, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
