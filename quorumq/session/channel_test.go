@@ -346,3 +346,27 @@ func (w *world) verify() {
 		}
 	}
 }
+
+// An answer to a resume that lacks what the consumer holds, which none should, loses nothing: the messages come again.
+func TestWrongAnswerLosesNothing(t *testing.T) {
+	w := newWorld(t, mode{}, 1)
+	for range 3 {
+		w.push(0)
+	}
+	w.pump(0)
+	c := w.cons[0]
+	for w.q.Overview().Unsettled < 3 {
+		w.net[0]() // the publish: what it sends is lost
+	}
+	c.Resumed(nil, 3, func(quorumq.Delivery) {})
+	cmd, number, _, _ := c.Next()
+	c.Answer(number, w.apply(cmd, nil))
+	if o := w.q.Overview(); o.Unsettled != 3 {
+		t.Fatalf("%d messages are left, want 3", o.Ready+o.Unsettled)
+	}
+	for i, d := range w.q.Assigned(nil, c.Key(), 3) {
+		if d.AcquiredCount != 1 || d.DeliveryCount != 0 || w.log[d.Body] != w.pushed[0][i] {
+			t.Errorf("%q comes again after %d deliveries and %d failures", w.log[d.Body], d.AcquiredCount, d.DeliveryCount)
+		}
+	}
+}
