@@ -69,7 +69,7 @@ type Report struct {
 // checkers returns all that look at a history's ledger.
 func checkers() []func(*ledger) Guarantee {
 	return []func(*ledger) Guarantee{
-		noLoss, nothingInvented, storedOnce, settledStays, inOrder, caused, flagged, limited, onTime, deadLettersOnce, deathsCounted,
+		noLoss, nothingInvented, storedOnce, settledStays, inOrder, caused, flagged, limited, onTime, comesSoon, deadLettersOnce, deathsCounted,
 		handedOut, oneActive, highestFirst, returnedFirst, wholeTransactions, movedOnce, newQueue, inTime, registers,
 		lengthsAddUp, sameState, ledAgain, goesOn, noLeak,
 	}

@@ -160,6 +160,7 @@ const (
 	loss, invented, twice  = "no confirmed message is lost", "nothing is invented", "nothing is stored twice"
 	stays, order           = "what is settled stays settled", "each publisher's order holds"
 	causes, limit, expires = "redeliveries have a cause", "the delivery limit holds", "nothing expires early or is delivered late"
+	soon                   = "what expires comes soon"
 	flag                   = "the flag redelivered tells the truth"
 	getsAll                = "consumers get all that a queue holds"
 	arrives, oneIsActive   = "dead letters arrive exactly once", "a single active consumer is never two"
@@ -241,9 +242,9 @@ func TestRejects(t *testing.T) {
 		"again without the flag":     {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Again = true }), []string{flag}},
 		"count of failures falls":    {change(history.Delivered, 6, mainQueue, func(e *history.Event) { e.Count = 2 }), []string{causes}},
 		"beyond the limit":           {change(history.Delivered, 7, limited3, func(e *history.Event) { e.Count = 2 }), []string{causes, limit}},
-		"delivered after its expiry": {came(20*s, 8, limited3, 0, history.Ack), []string{expires}},
+		"delivered after its expiry": {came(20*s, 8, limited3, 0, history.Ack), []string{soon}},
 		"expired early":              {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 12*s + 500*ms }), []string{expires}},
-		"expired late":               {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 20 * s }), []string{expires}},
+		"expired late":               {change(history.Delivered, 8, deadQueue, func(e *history.Event) { e.At = 20 * s }), []string{soon}},
 		"delivered before its time":  {change(history.Delivered, 12, mainQueue, func(e *history.Event) { e.At = 21 * s }), []string{expires}},
 		"dead letter twice":          {with(at(24*ms, dead(2, mainQueue, "rejected"))), []string{arrives}},
 		"dead without a discard": {

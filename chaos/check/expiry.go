@@ -10,8 +10,8 @@ import (
 const SkewLimit = time.Second
 
 // LateLimit is how much later than due a message may come as expired where no fault has lasted, on its way or so long
-// before. It has to be moved to its target, and to wait there for its consumer. A message that was assigned in time may
-// come so much later than its expiry.
+// before, on a quiet machine. It has to be moved to its target, and to wait there for its consumer. A message that was
+// assigned in time may come so much later than its expiry.
 const LateLimit = 5 * time.Second
 
 // ttl returns the TTL in force for a message in a queue (TTL-1); 0: none.
@@ -25,12 +25,27 @@ func (l *ledger) ttl(f *fate, queue string) time.Duration {
 	return ttl
 }
 
-// onTime: apart from the skew limit, no message is assigned after its expiry, dead-lettered as expired before it or
-// long after, or delivered before its delay has passed (TTL-2, DLY-1, G9). A message that was assigned in time may be
-// delivered late, so its earliest possible assignment counts. Deliveries while a fault lasts are not judged: they may
-// have waited on their way.
+// onTime: apart from the skew limit, no message is assigned after its expiry, dead-lettered as expired before it, or
+// delivered before its delay has passed (TTL-2, DLY-1, G9). A message that was assigned in time may be delivered late, so
+// its earliest possible assignment counts. Deliveries while a fault lasts are not judged: they may have waited on their
+// way.
 func onTime(l *ledger) Guarantee {
-	g := Guarantee{Name: "nothing expires early or is delivered late", Rule: "TTL-2, DLY-1, G9"}
+	g, _ := l.expiries()
+	return g
+}
+
+// comesSoon: what expires is in its target soon, and what was assigned before its expiry comes soon (TTL-2, G9): within
+// LateLimit, or longer by the factor for pauses.
+func comesSoon(l *ledger) Guarantee {
+	_, g := l.expiries()
+	return g
+}
+
+// expiries returns what onTime and comesSoon find.
+func (l *ledger) expiries() (g, late Guarantee) {
+	g = Guarantee{Name: "nothing expires early or is delivered late", Rule: "TTL-2, DLY-1, G9"}
+	late = Guarantee{Name: "what expires comes soon", Rule: "TTL-2, G9"}
+	limit := l.lateLimit()
 	room := l.roomSince()
 	for _, p := range l.places {
 		f := l.fates[p]
@@ -52,16 +67,22 @@ func onTime(l *ledger) Guarantee {
 				continue
 			}
 			end := max(l.events[f.confirmed].At, sent.At+sent.Delay) + ttl
+			late.Checked++
 			switch since := max(room[i], l.assignable(f, i)); {
 			case since > end+SkewLimit:
 				g.Broken = append(g.Broken, l.finding(p, i, "assigned to %s %v after its expiry, at the earliest", e.Consumer, since-end))
-			case e.At > end+LateLimit:
-				g.Broken = append(g.Broken, l.finding(p, i, "delivered %v after its expiry", e.At-end))
+			case e.At > end+limit:
+				late.Broken = append(late.Broken, l.finding(p, i, "delivered %v after its expiry; the limit is %v", rounded(e.At-end), rounded(limit)))
 			}
 		}
 	}
-	l.expiredInTime(&g)
-	return g
+	l.expiredInTime(&g, &late)
+	return g, late
+}
+
+// lateLimit is LateLimit times the factor for pauses.
+func (l *ledger) lateLimit() time.Duration {
+	return time.Duration(float64(LateLimit) * max(1, l.settings.MaxPause))
 }
 
 // roomSince returns, by the event of a delivery from a queue with a TTL, the time before which its consumer had no room
@@ -102,9 +123,10 @@ func (l *ledger) assignable(f *fate, delivery int) time.Duration {
 	return since
 }
 
-// expiredInTime adds to the guarantee that dead letters expired neither early nor much too late: one that
+// expiredInTime adds to the guarantees that dead letters expired neither early nor much too late: one that
 // expired in several queues, one after another, has taken the time of all.
-func (l *ledger) expiredInTime(g *Guarantee) {
+func (l *ledger) expiredInTime(g, late *Guarantee) {
+	limit := l.lateLimit()
 	for _, p := range l.places {
 		f := l.fates[p]
 		if len(f.deliveries) == 0 || len(l.events[f.deliveries[0]].Deaths) == 0 || l.spec(p.queue).Moved {
@@ -130,8 +152,12 @@ func (l *ledger) expiredInTime(g *Guarantee) {
 		if e.At < due-SkewLimit {
 			g.Broken = append(g.Broken, l.finding(p, f.deliveries[0], "expired %v early", due-e.At))
 		}
-		if len(e.Deaths) == expired && e.At > due+LateLimit && !l.faulty(sent.At-LateLimit, e.At) {
-			g.Broken = append(g.Broken, l.finding(p, f.deliveries[0], "came %v after it was due to have expired", e.At-due))
+		if len(e.Deaths) > expired || l.faulty(sent.At-LateLimit, e.At) {
+			continue
+		}
+		late.Checked++
+		if e.At > due+limit {
+			late.Broken = append(late.Broken, l.finding(p, f.deliveries[0], "came %v after it was due to have expired; the limit is %v", rounded(e.At-due), rounded(limit)))
 		}
 	}
 }
