@@ -316,6 +316,17 @@ func TestReadLate(t *testing.T) {
 	}
 }
 
+// Where pauses are not judged a machine may be busy, so queues may have their leaders later.
+func TestLedLaterOnBusyMachine(t *testing.T) {
+	for took, want := range map[time.Duration]int{6 * time.Second: 0, 16 * time.Second: 1} {
+		events := change(history.Led, 0, "", func(e *history.Event) { e.At = took })(valid())
+		events[0].Settings.MaxPause = 0
+		if g := ledAgain(read(events)); len(g.Broken) != want {
+			t.Errorf("led after %v: %+v", took, g.Broken)
+		}
+	}
+}
+
 // A breach comes with what was seen of its message, and when the consumers that had it were lost.
 func TestStory(t *testing.T) {
 	events := without(func(e history.Event) bool { return e.ID == 6 && (e.Acquired == 1 || e.Outcome == history.Ack) })(valid())

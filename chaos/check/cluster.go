@@ -47,11 +47,23 @@ func sameState(l *ledger) Guarantee {
 // ledSoon is how soon after the faults were healed every queue has a leader, on a quiet machine.
 const ledSoon = 5 * time.Second
 
+// busyFactor multiplies limits of time where pauses are not judged, because the machine may be busy.
+const busyFactor = 3
+
+// busy returns a limit for a quiet machine, longer by the factor for pauses.
+func (l *ledger) busy(limit time.Duration) time.Duration {
+	factor := max(1, l.settings.MaxPause)
+	if l.settings.MaxPause <= 0 {
+		factor = busyFactor
+	}
+	return time.Duration(float64(limit) * factor)
+}
+
 // ledAgain: after all faults are healed every queue has a leader within five seconds, or longer by
 // the factor for pauses.
 func ledAgain(l *ledger) Guarantee {
 	g := Guarantee{Name: "every queue is led again", Rule: "G11"}
-	healed, limit := time.Duration(-1), time.Duration(float64(ledSoon)*max(1, l.settings.MaxPause))
+	healed, limit := time.Duration(-1), l.busy(ledSoon)
 	for i := range l.events {
 		switch e := &l.events[i]; e.Kind {
 		case history.Healed:

@@ -80,10 +80,8 @@ func (l *ledger) expiries() (g, late Guarantee) {
 	return g, late
 }
 
-// lateLimit is LateLimit times the factor for pauses.
-func (l *ledger) lateLimit() time.Duration {
-	return time.Duration(float64(LateLimit) * max(1, l.settings.MaxPause))
-}
+// lateLimit is LateLimit, longer on a busy machine.
+func (l *ledger) lateLimit() time.Duration { return l.busy(LateLimit) }
 
 // roomSince returns, by the event of a delivery from a queue with a TTL, the time before which its consumer had no room
 // for it, where that is known.

@@ -41,6 +41,7 @@ func TestAssignedAfterExpiry(t *testing.T) {
 		}, 0, 0},
 	} {
 		events := slices.Concat([]history.Event{
+			{Kind: history.Began, Settings: &history.Settings{MaxPause: 1}},
 			{Kind: history.Declared, Queue: brief, Spec: &history.Queue{DeliveryLimit: -1, TTL: s}},
 			at(1*s, published(1, brief)), at(1*s, answered(history.Confirmed, 1)), at(1*s, published(2, brief)), at(1*s, answered(history.Confirmed, 2)),
 		}, test.events)
@@ -50,9 +51,11 @@ func TestAssignedAfterExpiry(t *testing.T) {
 		if g := comesSoon(read(events)); len(g.Broken) != test.late {
 			t.Errorf("%s: late %d times, want %d: %+v", name, len(g.Broken), test.late, g.Broken)
 		}
-		busy := slices.Concat([]history.Event{{Kind: history.Began, Settings: &history.Settings{MaxPause: 3}}}, events)
-		if g := comesSoon(read(busy)); len(g.Broken) > 0 {
-			t.Errorf("%s: late on a busy machine: %+v", name, g.Broken)
+		for _, factor := range []float64{0, 3} { // 0: pauses are not judged
+			events[0].Settings.MaxPause = factor
+			if g := comesSoon(read(events)); len(g.Broken) > 0 {
+				t.Errorf("%s: late on a busy machine: %+v", name, g.Broken)
+			}
 		}
 	}
 }
