@@ -199,7 +199,7 @@ func (n *node) advance(g group) {
 	c, _ := m.config()
 	for i := m.last(); i > n.commit[g] && i >= r.begun; i-- {
 		if countOf(c.voters, func(v id.NodeID) bool { return r.match[v] >= i }) > len(c.voters)/2 {
-			n.w.committed(g, m, i)
+			n.w.committed(g, m, m.term, i)
 			n.commit[g] = i
 			return
 		}

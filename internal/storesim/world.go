@@ -47,6 +47,7 @@ type world struct {
 
 	// What was committed, and who led in which term.
 	ledger  [groups][]entry
+	terms   [groups][]uint64 // of the leaders that committed the entries of ledger
 	leaders [groups]map[uint64]id.NodeID
 	first   *config // of the queue's group
 	stores  uint64
@@ -165,22 +166,23 @@ func (w *world) broke(rule, format string, args ...any) {
 	}
 }
 
-// elected judges a new leader: it is the only one of its term, and has all that was committed.
+// elected judges a new leader: it is the only one of its term, and has all that was committed in earlier ones. One that
+// gets its votes when a later term has a leader need not have what that one commits.
 func (w *world) elected(n *node, g group, m *member, term uint64) {
 	if other, is := w.leaders[g][term]; is && other != n.name {
 		w.broke("one leader", "%s and %s both lead %s in term %d", other, n.name, g, term)
 	}
 	w.leaders[g][term] = n.name
 	for i := range w.ledger[g] {
-		if i >= len(m.log) || !same(&m.log[i], &w.ledger[g][i]) {
-			w.broke("PUB-7", "%s leads %s in term %d without entry %d, which was committed in term %d", n.name, g, term, i+1, w.ledger[g][i].term)
+		if w.terms[g][i] < term && (i >= len(m.log) || !same(&m.log[i], &w.ledger[g][i])) {
+			w.broke("PUB-7", "%s leads %s in term %d without entry %d, which was committed in term %d", n.name, g, term, i+1, w.terms[g][i])
 			return
 		}
 	}
 }
 
-// committed records what a leader commits.
-func (w *world) committed(g group, m *member, upTo uint64) {
+// committed records what the leader of a term commits.
+func (w *world) committed(g group, m *member, term, upTo uint64) {
 	for i := range upTo {
 		switch {
 		case i < uint64(len(w.ledger[g])):
@@ -188,7 +190,7 @@ func (w *world) committed(g group, m *member, upTo uint64) {
 				w.broke("PUB-7", "entry %d of %s is committed twice, in terms %d and %d", i+1, g, w.ledger[g][i].term, m.log[i].term)
 			}
 		default:
-			w.ledger[g] = append(w.ledger[g], m.log[i])
+			w.ledger[g], w.terms[g] = append(w.ledger[g], m.log[i]), append(w.terms[g], term)
 			w.result.Commits++
 		}
 	}
