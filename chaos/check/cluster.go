@@ -47,14 +47,15 @@ func sameState(l *ledger) Guarantee {
 // ledSoon is how soon after the faults were healed every queue has a leader, on a quiet machine.
 const ledSoon = 5 * time.Second
 
-// busyFactor multiplies limits of time where pauses are not judged, because the machine may be busy.
-const busyFactor = 3
+// BusyFactor multiplies limits of time for a quiet machine where nothing else is said. It lets a machine that others use
+// as well pass, and not a cluster that stands still.
+const BusyFactor = 3
 
 // busy returns a limit for a quiet machine, longer by the factor for pauses.
 func (l *ledger) busy(limit time.Duration) time.Duration {
 	factor := max(1, l.settings.MaxPause)
 	if l.settings.MaxPause <= 0 {
-		factor = busyFactor
+		factor = BusyFactor
 	}
 	return time.Duration(float64(limit) * factor)
 }

@@ -59,7 +59,7 @@ type Options struct {
 	Out       string // directory for what the run leaves; "": a new one
 	Replay    string // directory of a recorded run whose seed, schedule and workloads are taken
 	// MaxPause is the factor by which clients may pause longer than check.PauseLimits, which are for
-	// a quiet machine; 0: defaultMaxPause, negative: pauses are not judged.
+	// a quiet machine; 0: check.BusyFactor, negative: pauses are not judged.
 	MaxPause float64
 	// Stop ends the publishing when the history so far breaks a guarantee.
 	Stop bool

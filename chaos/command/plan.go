@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/chaos/check"
 	"github.com/quorate/quorate/chaos/fault"
 	"github.com/quorate/quorate/chaos/history"
 	"github.com/quorate/quorate/chaos/run"
@@ -23,8 +24,6 @@ import (
 const (
 	defaultLength = time.Minute
 	defaultNodes  = 3
-	// defaultMaxPause lets a machine that others use as well pass, and not a cluster that stands still.
-	defaultMaxPause = 3
 )
 
 // plan is what a run does, as it is kept beside the history so that it can be done again.
@@ -62,7 +61,7 @@ func (o *Options) plan() (plan, error) {
 	p.Target = cmp.Or(p.Target, processes)
 	p.Length = cmp.Or(p.Length, defaultLength)
 	p.Nodes = cmp.Or(p.Nodes, defaultNodes)
-	p.MaxPause = cmp.Or(o.MaxPause, p.MaxPause, defaultMaxPause)
+	p.MaxPause = cmp.Or(o.MaxPause, p.MaxPause, check.BusyFactor)
 	return p, p.validate()
 }
 

@@ -180,7 +180,7 @@ type Settings struct {
 	Length    time.Duration `json:"length"`
 	Rate      int           `json:"rate"` // messages per second of each workload
 	// MaxPause is the factor by which pauses may be longer than the limits for a quiet machine;
-	// 0: pauses are measured, not judged.
+	// 0: pauses are measured, not judged, and other limits of time are check.BusyFactor times as long.
 	MaxPause float64 `json:"max_pause,omitempty"`
 }
 
