@@ -125,7 +125,7 @@ func TestDiskMounted(t *testing.T) {
 	if err := c.tryPublish(t, q, "nobody has room"); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("published: %v", err)
 	}
-	n.drain(c, q)
+	n.drain(c, q, 0)
 	confirmed = nil
 	for i := range n.nodes {
 		clearDisk(t, n, i)
