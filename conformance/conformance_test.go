@@ -291,7 +291,7 @@ func TestJudgeSpecs(t *testing.T) {
 	for range leastSpecs {
 		specs.WriteString(`<testcase name="good"/>`)
 	}
-	known := []difference{{"known", "why"}}
+	known := []difference{{test: "known", why: "why"}, {test: "by chance", why: "why", sometimes: true}}
 	for _, row := range []struct {
 		more                      string
 		passed, expected, skipped int
@@ -301,6 +301,8 @@ func TestJudgeSpecs(t *testing.T) {
 		{`<testcase name="[It] new"><failure message="no luck"/></testcase>`, 0, 0, 0, "new: no luck"},
 		{`<testcase name="[It] known to fail"><error message="panic"/></testcase>`, 0, 1, 0, ""},
 		{`<testcase name="known to fail"/>`, 0, 0, 0, "known to fail passes"},
+		{`<testcase name="by chance"/>`, 1, 0, 0, ""},
+		{`<testcase name="by chance"><failure message="x"/></testcase>`, 0, 1, 0, ""},
 		{`<testcase name="other"><skipped/></testcase>`, 0, 0, 1, ""},
 	} {
 		r, err := judgeSpecs([]byte("<testsuites><testsuite>"+specs.String()+row.more+"</testsuite></testsuites>"), known)

@@ -146,7 +146,7 @@ func (g *gathered) judge() (r LibraryTests) {
 	var known []difference
 	for kind, fields := range telegrafLacks() {
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
-			known = append(known, difference{kind + " " + field, fields[field]})
+			known = append(known, difference{test: kind + " " + field, why: fields[field]})
 		}
 	}
 	for kind, fields := range telegrafFields() {
@@ -160,7 +160,7 @@ func (g *gathered) judge() (r LibraryTests) {
 		either := slices.ContainsFunc(telegrafEither(), func(field string) bool { return name == "rabbitmq_node "+field })
 		r.judge(name, !full[name] && !either, "is 0 or empty", known)
 	}
-	r.judge("rabbitmq_federation", slices.Contains(g.Errors, federation), "", []difference{{"rabbitmq_federation", "there is no such plugin"}})
+	r.judge("rabbitmq_federation", slices.Contains(g.Errors, federation), "", []difference{{test: "rabbitmq_federation", why: "there is no such plugin"}})
 	for _, e := range g.Errors {
 		if e != federation {
 			r.Failed = append(r.Failed, e)

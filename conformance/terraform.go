@@ -22,11 +22,11 @@ func terraformDifferences() []difference {
 		topics  = "topic permissions are given for exchanges that there are (VH-8)"
 	)
 	return []difference{
-		{"TestAccFederationUpstream", plugin},
-		{"TestAccFederationUpstream_validation", ""}, // passes: it ends before the broker is asked
-		{"TestAccShovel", plugin},
-		{"TestAccPolicy", mirrors},
-		{"TestAccTopicPermissions", topics},
+		{test: "TestAccFederationUpstream", why: plugin},
+		{test: "TestAccFederationUpstream_validation", why: ""}, // passes: it ends before the broker is asked
+		{test: "TestAccShovel", why: plugin},
+		{test: "TestAccPolicy", why: mirrors},
+		{test: "TestAccTopicPermissions", why: topics},
 	}
 }
 
