@@ -15,7 +15,8 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// accepted holds the streams which peers opened: one per peer and class. mu guards it.
+// accepted holds the streams which peers opened, until nothing more of them is handled: one per peer and class. mu guards
+// it.
 type accepted struct {
 	mu      sync.Mutex
 	streams map[streamKey]*acceptedStream
@@ -71,7 +72,8 @@ func (a *accepted) begin(l *acceptedStream) {
 	l.open = true
 }
 
-// remove takes the stream off, unless a newer one has its place already.
+// remove takes the stream off, unless a newer one has its place already, which waits for that: it is called when nothing
+// more of the stream is handled, however long ago it ended.
 func (a *accepted) remove(l *acceptedStream) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,6 +81,7 @@ func (a *accepted) remove(l *acceptedStream) {
 	if a.streams[k] == l {
 		delete(a.streams, k)
 	}
+	close(l.done)
 }
 
 // dropOlder ends streams of incarnations before p.
@@ -121,7 +124,7 @@ func (a *accepted) whole(n id.NodeID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range []class{classRaft, classQueue, classControl} {
-		if l := a.streams[streamKey{n, c}]; l == nil || !l.open {
+		if l := a.streams[streamKey{n, c}]; l == nil || !l.open || l.ctx.Err() != nil {
 			return false
 		}
 	}

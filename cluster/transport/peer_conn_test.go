@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -319,6 +320,43 @@ func TestFrozenPeer(t *testing.T) {
 	connected(t, a, b)
 	if n := a.Stats().Peers[0].Connects; n < 2 { // a busy machine may be taken for frozen once more
 		t.Errorf("connected %d times, want 2", n)
+	}
+}
+
+// While a frame of a stream that has ended is handled, nothing of the next one is: else its end would be the last that is
+// heard of the peer, and count as the peer's.
+func TestStreamsOneAfterAnother(t *testing.T) {
+	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
+	gate := make(chan struct{})
+	b.recorder.request = func(_ Peer, f *nodev1.Frame, _ func(*nodev1.Frame) error) {
+		if f.GetQueueCommand().GetRequest() == 0 {
+			<-gate
+		}
+	}
+	relay := newRelay(t, b.address)
+	a.SetPeer("n2", relay.address)
+	connected(t, a, b)
+	if err := a.Send("n2", queueFrame(0, 100)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a frame is handled", func() bool { _, n := b.recorder.count(); return n == 1 })
+	current := func() *acceptedStream {
+		b.accepted.mu.Lock()
+		defer b.accepted.mu.Unlock()
+		return b.accepted.streams[streamKey{"n1", classQueue}]
+	}
+	first := current()
+	relay.cut()
+	<-first.ctx.Done()
+	until(t, "the next stream has come", func() bool { l := current(); return l != nil && l != first })
+	close(gate)
+	connected(t, a, b)
+	if err := a.Send("n2", queueFrame(1, 100)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a frame of the next stream is handled", func() bool { _, n := b.recorder.count(); return n == 2 })
+	if got, want := b.recorder.log(), []string{"inbound n1/1 true", "inbound n1/1 false", "inbound n1/1 true"}; !slices.Equal(got, want) {
+		t.Errorf("n2 heard %q, want %q", got, want)
 	}
 }
 

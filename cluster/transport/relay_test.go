@@ -99,6 +99,15 @@ func (r *relay) move(to, from net.Conn) {
 	}
 }
 
+// cut closes what it has passed on.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		_ = c.Close()
+	}
+}
+
 func (r *relay) freeze() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -52,9 +52,8 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	if old := s.m.accepted.add(l); old != nil {
 		<-old.done
 	}
-	defer s.m.accepted.remove(l)
 	if err := stream.SendHeader(metadata.New(s.m.identity.values())); err != nil {
-		close(l.done)
+		s.m.accepted.remove(l)
 		return err
 	}
 	if p := s.m.lookup(from.Node); p != nil && l.class == classQueue {
@@ -84,7 +83,7 @@ func (l *acceptedStream) write() {
 
 // read handles what the peer sends, in order.
 func (s service) read(l *acceptedStream) {
-	defer close(l.done)
+	defer s.m.accepted.remove(l)
 	take := func(f *frame.In) { s.raftCall(l, f) }
 	switch l.class {
 	case classRaft:

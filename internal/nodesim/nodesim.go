@@ -7,7 +7,7 @@
 // A run ends at the first rule that does not hold: a confirmed message is lost, one is invented or stored twice
 // (PUB-5 to PUB-7); a declared queue is gone, or is another one; two nodes lead a group in one term; a node
 // answers from an old view of the catalog that something does not exist (EX-16); a change of members does not end
-// (RE-3); the cluster is not whole again after all has healed.
+// (RE-3); the cluster is not whole again after all has healed, or ends a consumer then (DC-1).
 //
 // A seed decides which faults there are, in which order, how far apart, and what a power cut leaves. It does not decide
 // how goroutines, sockets and timers fall in between: the same seed is the same schedule, and not the same run.
