@@ -183,7 +183,9 @@ func (r *run) drain(ctx context.Context, q queue) {
 		defer cancel()
 		consumer, err = end.Consume(ctx, gateway.ConsumerConfig{
 			Prefetch: prefetch, Deliver: func(ds []traffic.Delivery) { came <- ds },
-			Ended: func(err error) { r.ledger.broke("DC-1", "queue %s has ended a consumer of a node that is there: %v", q.name, err) },
+			Ended: func(err error) {
+				r.ledger.broke("DC-1", "queue %s has ended a consumer of a node that is there: %v", q.name, err)
+			},
 		})
 		return err
 	})
