@@ -77,6 +77,7 @@ type Config[R, E any] struct {
 	MaxInFlight      int        // entries proposed and not yet applied; 0: 8
 	MaxPendingBytes  int64      // proposed and not yet applied, else ErrBusy; 0: 64 MiB
 	BodyCache        *BodyCache // shared by the node's groups; nil: a small one of its own
+	Pipeline         *Pipeline  // shared by the node's groups; nil: one of its own
 
 	// A snapshot is due when the entries since the last one have more bytes than both SnapshotBytes
 	// and twice the live state, when the same is true for the bytes in the log that the machine has
@@ -157,6 +158,9 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 	c.TrailingEntries = orDefault(c.TrailingEntries, trailingLogs)
 	c.StallTimeout = orDefault(c.StallTimeout, defaultStallTimeout)
 	c.PushAfter = orDefault(c.PushAfter, pushDelay)
+	if c.Pipeline == nil {
+		c.Pipeline = new(Pipeline)
+	}
 	if c.BodyCache == nil {
 		c.BodyCache = NewBodyCache(defaultBodyCacheBytes)
 	}

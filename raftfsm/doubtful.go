@@ -22,8 +22,9 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	queue := p.queue
 	p.queue, p.queued, p.gather.messages = nil, 0, 0
 	p.deferrable.others, p.deferrable.due = 0, false
-	for _, it := range queue {
-		p.pending -= it.bytes
+	for i := range queue {
+		p.pending -= queue[i].bytes
+		p.bodies -= len(queue[i].command.Bodies)
 	}
 	p.mu.Unlock()
 	answer(queue, err)

@@ -39,6 +39,7 @@ type gatherer struct {
 
 func newGatherer() *gatherer {
 	g := &gatherer{}
+	g.pipeline = new(Pipeline)
 	g.limits = limits{inFlight: 8, commands: 10, bytes: 4000}
 	g.begin = func() { g.steps++ }
 	return g

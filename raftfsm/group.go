@@ -90,6 +90,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		stop: make(chan struct{}),
 	}
 	g.bodies.cache = c.BodyCache
+	g.proposer.pipeline = c.Pipeline
 	g.proposer.limits = limits{c.MaxInFlight, c.MaxBatchCommands, int64(c.MaxBatchBytes)}
 	g.proposer.begin = func() { g.spawn(g.steps) }
 	g.watch.changed, g.watch.onChange = make(chan struct{}), c.OnChange

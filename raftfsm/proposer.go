@@ -22,6 +22,7 @@ type item[R any] struct {
 // commands: hand drops these.
 type pendingEntry[R any] struct {
 	term, seq uint64
+	bodies    int
 	items     []item[R]
 	bytes     int64
 	left      time.Time
@@ -40,6 +41,7 @@ type limits struct {
 // move items from the queue into entries in flight.
 type proposer[R any] struct {
 	limits   limits
+	pipeline *Pipeline
 	begin    func()        // starts the goroutine that runs steps
 	asked    atomic.Uint32 // how often a step was asked for since the goroutine started; 0: none runs
 	news     atomic.Bool   // raft has reported another leader or state
@@ -50,8 +52,10 @@ type proposer[R any] struct {
 	queued     int64 // bytes in queue
 	gather     gathering
 	deferrable deferral
+	turn       turn
 	inFlight   []*pendingEntry[R] // in the order in which raft got them
 	pending    int64              // bytes in queue and entries in flight
+	bodies     int                // those in queue and entries in flight
 	term       uint64             // term whose Lead command was proposed; 0: not leader
 	seq        uint64             // of the newest entry
 	paused     int                // transfers of leadership in progress
@@ -124,7 +128,7 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 	p := &g.proposer
 	p.mu.Lock()
 	err := g.admit(it.bytes)
-	wake := err == nil && p.add(it)
+	wake := err == nil && p.add(it) && p.room()
 	inline := wake && p.quiet()
 	p.mu.Unlock()
 	if err != nil {
@@ -191,6 +195,7 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.queue = append(p.queue, it)
 	p.pending += it.bytes
 	p.queued += it.bytes
+	p.bodies += len(it.command.Bodies)
 	p.gather.messages += weight(&it.command)
 	if it.command.Deferrable {
 		return p.addDeferrable()
@@ -236,14 +241,14 @@ func (p *proposer[R]) hold(now time.Time) bool {
 func (p *proposer[R]) next() *pendingEntry[R] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 || len(p.inFlight) >= p.limits.inFlight || p.paused > 0 || p.closed {
+	if len(p.queue) == 0 || !p.room() || p.paused > 0 || p.closed {
 		return nil
 	}
 	now := time.Now()
 	if p.putOff() || p.hold(now) {
 		return nil
 	}
-	n, bytes, messages := 0, int64(0), 0
+	n, bytes, messages, bodies := 0, int64(0), 0, 0
 	for n < len(p.queue) && n < p.limits.commands {
 		it := &p.queue[n]
 		if n > 0 && entryHeadBytes+bytes+it.bytes > p.limits.bytes {
@@ -251,12 +256,13 @@ func (p *proposer[R]) next() *pendingEntry[R] {
 		}
 		bytes += it.bytes
 		messages += weight(&it.command)
+		bodies += len(it.command.Bodies)
 		if !it.command.Deferrable {
 			p.deferrable.others--
 		}
 		n++
 	}
-	f := &pendingEntry[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
+	f := &pendingEntry[R]{term: p.term, bodies: bodies, bytes: bytes, items: p.queue[:n:n]}
 	// The entry in flight keeps the front of the array; the queue continues behind it.
 	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.queue = nil
@@ -264,8 +270,24 @@ func (p *proposer[R]) next() *pendingEntry[R] {
 	p.queued -= bytes
 	p.leftBehind(now)
 	p.gather.leaves(messages, now)
+	p.turn.leaves(bodies)
 	p.depart(f, now)
 	return f
+}
+
+// room reports whether one more entry may be on its way. Whoever is refused is asked again when one of this group has
+// landed, or has taken long. It is called with the lock held.
+func (p *proposer[R]) room() bool {
+	switch n := len(p.inFlight); {
+	case n == 0:
+		return true
+	case n >= p.limits.inFlight:
+		return false
+	case p.turn.skip > 0 || p.bodies < pipelineMessages || p.pending > pipelineBytes || p.pipeline.free():
+		return true
+	default:
+		return !p.waitTurn()
+	}
 }
 
 // depart is called with the lock held.
@@ -273,6 +295,7 @@ func (p *proposer[R]) depart(f *pendingEntry[R], now time.Time) {
 	p.seq++
 	f.seq, f.left = p.seq, now
 	p.inFlight = append(p.inFlight, f)
+	p.pipeline.entries.Add(1)
 }
 
 // proposeLead proposes the command by which the machine learns who leads. A machine that
@@ -359,6 +382,9 @@ func (p *proposer[R]) remove(i int) {
 	f := p.inFlight[i]
 	p.inFlight = append(p.inFlight[:i], p.inFlight[i+1:]...)
 	p.inFlight[:len(p.inFlight)+1][len(p.inFlight)] = nil
+	p.pipeline.entries.Add(-1)
+	p.endTurn()
+	p.bodies -= f.bodies
 	p.pending -= f.bytes
 	if len(p.inFlight) == 0 && p.drained != nil {
 		close(p.drained)

@@ -18,9 +18,10 @@ import (
 // groups; mu guards the map for everyone else. Exported methods may be called concurrently; the
 // transport and gateways may call theirs only after Start.
 type Host struct {
-	cfg    Config
-	above  Above // set by Start, and not read before
-	bodies *raftfsm.BodyCache
+	cfg      Config
+	above    Above // set by Start, and not read before
+	bodies   *raftfsm.BodyCache
+	pipeline raftfsm.Pipeline
 
 	decoders machine.Decoders
 	workers  *mailbox.Workers

@@ -64,6 +64,7 @@ func openMember(h *Host, r *catalog.QueueRecord, current bool) (*Member, error) 
 		Driven:    true,
 		OnChange:  q.noteChange,
 		BodyCache: h.bodies,
+		Pipeline:  &h.pipeline,
 		Hangs:     h.cfg.Disks.Hangs,
 		Scarce:    h.cfg.Disks.Low,
 		Clock:     h.cfg.Clock.Moment,
