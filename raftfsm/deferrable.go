@@ -44,7 +44,7 @@ func (p *proposer[R]) addDeferrable() (wake bool) {
 	}
 	switch {
 	case l.others > 0:
-		return p.gather.waits && p.full()
+		return (p.gather.waits || p.turn.waits) && p.full()
 	case l.due:
 		return false
 	case p.full():

@@ -21,7 +21,7 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	p.mu.Lock()
 	queue := p.queue
 	p.queue, p.queued, p.gather.messages = nil, 0, 0
-	p.deferrable.others, p.deferrable.due = 0, false
+	p.deferrable.others, p.deferrable.due, p.turn.waited = 0, false, false
 	for i := range queue {
 		p.pending -= queue[i].bytes
 		p.bodies -= len(queue[i].command.Bodies)

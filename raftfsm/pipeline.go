@@ -61,6 +61,7 @@ func (p *proposer[R]) waitTurn() bool {
 	case wait <= 0:
 		return false
 	case p.turn.waits:
+		p.turn.waited = true
 		return true
 	case p.turn.timer == nil:
 		p.turn.timer = time.AfterFunc(wait, p.turnIsLong)

@@ -29,7 +29,9 @@ func testPipeline(t *testing.T) {
 		{"none is in flight", func() []int { return g.applied() }, []int{1}},
 		{"many again", func() []int { return g.submit(1, 1) }, nil},
 		{"large", func() []int {
-			g.add(item[int]{bytes: pipelineBytes})
+			if !g.add(item[int]{bytes: pipelineBytes}) {
+				return nil
+			}
 			return g.step()
 		}, []int{1, 1}},
 		{"all have landed again", func() []int { return slices.Concat(g.applied(), g.applied(), g.applied()) }, nil},
@@ -121,6 +123,18 @@ func TestPipelineWaitsInVain(t *testing.T) {
 		}
 		if g.turn.vain != 0 || !waits() {
 			t.Fatal("an entry of several did not end what was in vain")
+		}
+	})
+}
+
+// What fills an entry waits for nothing.
+func TestPipelineOfFullEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGatherer()
+		g.pipeline.entries.Add(pipelineEntries)
+		g.submit(1, pipelineMessages)
+		if got := g.submit(g.limits.commands, 1); !slices.Equal(got, []int{g.limits.commands}) {
+			t.Fatalf("entries of %v commands, want one that is full", got)
 		}
 	})
 }

@@ -206,7 +206,7 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 		p.gather.came = time.Now()
 		return p.full()
 	case p.deferrable.others > 1:
-		return false
+		return p.turn.waits && p.large()
 	default:
 		return !p.hold(time.Now())
 	}
@@ -216,6 +216,9 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 func (p *proposer[R]) full() bool {
 	return len(p.queue) >= p.limits.commands || p.queued >= p.limits.bytes
 }
+
+// large reports whether what is in flight and in the queue is too much for a wait to pay. It is called with the lock held.
+func (p *proposer[R]) large() bool { return p.full() || p.pending > pipelineBytes }
 
 // hold reports whether more is to be gathered before the next entry; then a step will be
 // asked for. It is called with the lock held.
@@ -241,11 +244,11 @@ func (p *proposer[R]) hold(now time.Time) bool {
 func (p *proposer[R]) next() *pendingEntry[R] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 || !p.room() || p.paused > 0 || p.closed {
+	if len(p.queue) == 0 || p.paused > 0 || p.closed || p.putOff() || !p.room() {
 		return nil
 	}
 	now := time.Now()
-	if p.putOff() || p.hold(now) {
+	if p.hold(now) {
 		return nil
 	}
 	n, bytes, messages, bodies := 0, int64(0), 0, 0
@@ -283,7 +286,7 @@ func (p *proposer[R]) room() bool {
 		return true
 	case n >= p.limits.inFlight:
 		return false
-	case p.turn.skip > 0 || p.bodies < pipelineMessages || p.pending > pipelineBytes || p.pipeline.free():
+	case p.turn.skip > 0 || p.deferrable.due || p.bodies < pipelineMessages || p.large() || p.pipeline.free():
 		return true
 	default:
 		return !p.waitTurn()

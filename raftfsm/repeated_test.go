@@ -65,8 +65,13 @@ func TestLostAnswerBehindSnapshot(t *testing.T) {
 		}
 	}
 	more("before ", 100)
-	if err := c.leader().group.Snapshot(); err != nil {
-		t.Fatal(err)
+	for _, m := range c.members { // whoever leads then
+		if m == away {
+			continue
+		}
+		if err := m.group.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	more("behind ", 3*maxAppendEntries)
 	c.open(away)

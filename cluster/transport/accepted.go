@@ -73,8 +73,9 @@ func (a *accepted) begin(l *acceptedStream) {
 }
 
 // remove takes the stream off, unless a newer one has its place already, which waits for that: it is called when nothing
-// more of the stream is handled, however long ago it ended.
-func (a *accepted) remove(l *acceptedStream) {
+// more of the stream is handled, however long ago it ended. It waits for the one before.
+func (a *accepted) remove(l, old *acceptedStream) {
+	old.handled()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k := streamKey{l.peer.Node, l.class}
@@ -82,6 +83,13 @@ func (a *accepted) remove(l *acceptedStream) {
 		delete(a.streams, k)
 	}
 	close(l.done)
+}
+
+// handled waits until nothing more of the stream will be handled. nil is no stream.
+func (l *acceptedStream) handled() {
+	if l != nil {
+		<-l.done
+	}
 }
 
 // dropOlder ends streams of incarnations before p.
@@ -143,7 +151,7 @@ func (a *accepted) stats(n id.NodeID) InboundStats {
 		s.BytesOut, s.BytesIn = t.bytesOut.Load(), t.bytesIn.Load()
 	}
 	for _, l := range streams {
-		if l.peer.Node == n {
+		if l.peer.Node == n && l.ctx.Err() == nil {
 			s.Streams++
 			s.QueueBytes += l.out.bytes()
 		}

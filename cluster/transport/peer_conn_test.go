@@ -349,11 +349,18 @@ func TestStreamsOneAfterAnother(t *testing.T) {
 	relay.cut()
 	<-first.ctx.Done()
 	until(t, "the next stream has come", func() bool { l := current(); return l != nil && l != first })
-	close(gate)
-	connected(t, a, b)
+	connected(t, a, b) // Raft calls of the peer do not wait
 	if err := a.Send("n2", queueFrame(1, 100)); err != nil {
 		t.Fatal(err)
 	}
+	group := a.Raft(1024)
+	var resp raft.AppendEntriesResponse
+	answer(t, b.Raft(1024))
+	args := &raft.AppendEntriesRequest{RPCHeader: header("n1"), Term: 1, PrevLogEntry: 1, Entries: entries(1, 10)}
+	if err := group.AppendEntries("n2", "n2", args, &resp); err != nil || !resp.Success {
+		t.Errorf("%+v, %v", resp, err)
+	}
+	close(gate)
 	until(t, "a frame of the next stream is handled", func() bool { _, n := b.recorder.count(); return n == 2 })
 	if got, want := b.recorder.log(), []string{"inbound n1/1 true", "inbound n1/1 false", "inbound n1/1 true"}; !slices.Equal(got, want) {
 		t.Errorf("n2 heard %q, want %q", got, want)

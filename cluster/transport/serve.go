@@ -49,18 +49,15 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	if conn := connOf(stream.Context()); conn != nil && l.class == classControl { // of those on the connection, one
 		defer s.m.watch(from.Node, conn.TCPConn)()
 	}
-	if old := s.m.accepted.add(l); old != nil {
-		<-old.done
-	}
+	old := s.m.accepted.add(l)
 	if err := stream.SendHeader(metadata.New(s.m.identity.values())); err != nil {
-		s.m.accepted.remove(l)
+		s.m.running.Go(func() { s.m.accepted.remove(l, old) })
 		return err
 	}
 	if p := s.m.lookup(from.Node); p != nil && l.class == classQueue {
 		p.kickNow() // it lives: do not wait to connect to it
 	}
-	s.m.accepted.begin(l)
-	s.m.running.Go(func() { s.read(l) })
+	s.m.running.Go(func() { s.read(l, old) })
 	s.m.running.Go(l.write)
 	// Neither is waited for: a write may be stuck until this stream ends.
 	<-l.ctx.Done()
@@ -81,9 +78,15 @@ func (l *acceptedStream) write() {
 	l.out.close()
 }
 
-// read handles what the peer sends, in order.
-func (s service) read(l *acceptedStream) {
-	defer s.m.accepted.remove(l)
+// read handles what the peer sends, in order: nothing of it before all of its stream before, whose handling may take
+// longer than that stream lasts.
+func (s service) read(l, old *acceptedStream) {
+	defer s.m.accepted.remove(l, old)
+	old.handled()
+	if l.ctx.Err() != nil {
+		return
+	}
+	s.m.accepted.begin(l)
 	take := func(f *frame.In) { s.raftCall(l, f) }
 	switch l.class {
 	case classRaft:
