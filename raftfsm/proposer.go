@@ -286,7 +286,7 @@ func (p *proposer[R]) room() bool {
 		return true
 	case n >= p.limits.inFlight:
 		return false
-	case p.turn.skip > 0 || p.deferrable.due || p.bodies < pipelineMessages || p.large() || p.pipeline.free():
+	case p.turn.skip > 0 || p.bodies < pipelineMessages || p.large() || p.pipeline.free():
 		return true
 	default:
 		return !p.waitTurn()
