@@ -28,7 +28,8 @@ type difference struct {
 	sometimes bool
 }
 
-// judge counts a test. One that is a known difference has to fail, unless it sometimes passes, and all others to pass; failure, "" for none, is what it said.
+// judge counts a test. One that is a known difference has to fail, unless it sometimes passes, and all others have to pass;
+// failure, "" for none, is what it said.
 func (r *LibraryTests) judge(name string, failed bool, failure string, known []difference) {
 	var is difference
 	for _, d := range known {
