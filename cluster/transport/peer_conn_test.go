@@ -230,15 +230,21 @@ func TestStreamFull(t *testing.T) {
 			sent++
 		}
 	})
-	group := a.Raft(1024)
+	callPasses(t, a, b)
+	close(gate)
+	until(t, "all was delivered", func() bool { _, n := b.recorder.count(); return n == sent })
+}
+
+// callPasses fails the test unless a Raft call of n1 is answered by n2.
+func callPasses(t *testing.T, n1, n2 *node) {
+	t.Helper()
+	group := n1.Raft(1024)
 	var resp raft.AppendEntriesResponse
-	answer(t, b.Raft(1024))
+	answer(t, n2.Raft(1024))
 	args := &raft.AppendEntriesRequest{RPCHeader: header("n1"), Term: 1, PrevLogEntry: 1, Entries: entries(1, 10)}
 	if err := group.AppendEntries("n2", "n2", args, &resp); err != nil || !resp.Success {
 		t.Errorf("%+v, %v", resp, err)
 	}
-	close(gate)
-	until(t, "all was delivered", func() bool { _, n := b.recorder.count(); return n == sent })
 }
 
 // answer stands for a member that accepts every call.
@@ -353,13 +359,7 @@ func TestStreamsOneAfterAnother(t *testing.T) {
 	if err := a.Send("n2", queueFrame(1, 100)); err != nil {
 		t.Fatal(err)
 	}
-	group := a.Raft(1024)
-	var resp raft.AppendEntriesResponse
-	answer(t, b.Raft(1024))
-	args := &raft.AppendEntriesRequest{RPCHeader: header("n1"), Term: 1, PrevLogEntry: 1, Entries: entries(1, 10)}
-	if err := group.AppendEntries("n2", "n2", args, &resp); err != nil || !resp.Success {
-		t.Errorf("%+v, %v", resp, err)
-	}
+	callPasses(t, a, b)
 	close(gate)
 	until(t, "a frame of the next stream is handled", func() bool { _, n := b.recorder.count(); return n == 2 })
 	if got, want := b.recorder.log(), []string{"inbound n1/1 true", "inbound n1/1 false", "inbound n1/1 true"}; !slices.Equal(got, want) {
